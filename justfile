@@ -1,0 +1,26 @@
+# Entry points. `just` alone lists them.
+
+default:
+    @just --list --unsorted
+
+# Everything that needs only Rust and a C compiler.
+test:
+    cargo test --workspace
+
+# Format, clippy and rustdoc, with warnings as errors.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps
+
+# Licences, duplicate crates, crypto providers and (where the database can be fetched) advisories.
+deny:
+    tools/deny
+
+# Tests against real etcd and real Kubernetes. Builds the binaries on first use (about 10 minutes).
+e2e:
+    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo test --workspace --features e2e
+
+# The store beside a real etcd: writes, memory, start, watches.
+bench-store *arguments:
+    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen-store --bench store -- {{arguments}}
