@@ -17,12 +17,12 @@
 //! later, so that several hubs can share a state.
 
 mod error;
-
+mod etcd;
 mod model;
 mod redb;
 
 pub use error::{Error, Result};
-
+pub use etcd::{EtcdOptions, EtcdStore, EtcdTls};
 pub use model::{
     Entry, Event, Expect, MAX_TXN_BYTES, Page, Range, Revision, Txn, Watch, WatchBatch, WatchFrom,
     Write, WriteOp,
