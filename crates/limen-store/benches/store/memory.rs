@@ -20,7 +20,7 @@ pub(crate) const CHILD: &str = "--memory-child";
 
 pub(crate) async fn run(scale: Scale) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let child = |step: &str| child(folder.path(), step, scale.keys);
+    let child = |step: &'static str| child(folder.path(), step, scale.keys);
     let filled = child("fill").await?;
     let opened = child("open").await?;
     let killed = child("kill").await?;
