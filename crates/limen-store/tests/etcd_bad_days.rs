@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use limen_store::{
-    Error, EtcdOptions, EtcdStore, EtcdTls, Range, Revision, Store, Txn, WatchFrom,
-};
+use limen_store::{Error, EtcdOptions, EtcdStore, EtcdTls, Range, Revision, Store, Txn, WatchFrom};
 use limen_testbed::Etcd;
 
 const PATIENCE: Duration = Duration::from_secs(60);

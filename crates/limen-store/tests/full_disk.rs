@@ -93,11 +93,8 @@ async fn a_disk_that_the_store_fills_keeps_what_was_acknowledged() {
     let store = open(&disk);
     assert_eq!(store.range(Range::default()).await.unwrap().entries.len(), written);
 
-    let remount = Command::new("mount")
-        .args(["-o", "remount,size=64m"])
-        .arg(disk.path())
-        .status()
-        .unwrap();
+    let remount =
+        Command::new("mount").args(["-o", "remount,size=64m"]).arg(disk.path()).status().unwrap();
     assert!(remount.success());
     let start = Instant::now();
     while let Err(error) = store.commit(Txn::create("after", "x")).await {

@@ -24,10 +24,8 @@ pub(crate) struct Scale {
     pub(crate) events: usize,
 }
 
-const FULL: Scale =
-    Scale { rounds: 5, seconds: 3.0, keys: 100_000, watchers: 100, events: 10_000 };
-const QUICK: Scale =
-    Scale { rounds: 1, seconds: 1.0, keys: 10_000, watchers: 100, events: 1_000 };
+const FULL: Scale = Scale { rounds: 5, seconds: 3.0, keys: 100_000, watchers: 100, events: 10_000 };
+const QUICK: Scale = Scale { rounds: 1, seconds: 1.0, keys: 10_000, watchers: 100, events: 1_000 };
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {

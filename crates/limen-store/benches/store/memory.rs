@@ -39,10 +39,7 @@ pub(crate) async fn run(scale: Scale) -> Result<()> {
     list(&*subject.store).await?;
     let etcd_opened = resident_megabytes(&pid(&mut subject)?)?;
 
-    table(
-        &format!("{} keys of 2 KB", scale.keys),
-        &["", "limen", "etcd", "limen / etcd"],
-    );
+    table(&format!("{} keys of 2 KB", scale.keys), &["", "limen", "etcd", "limen / etcd"]);
     let memory = |label: &str, limen: f64, etcd: f64| {
         row(&[
             label.to_owned(),

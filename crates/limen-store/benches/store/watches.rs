@@ -42,12 +42,7 @@ pub(crate) async fn run(scale: Scale) -> Result<()> {
         [("while 256 writers make them", &mut live), ("replayed from the past", &mut replay)]
     {
         let (limen, etcd) = (median(limen), median(etcd));
-        row(&[
-            label.to_owned(),
-            format!("{limen:.0}"),
-            format!("{etcd:.0}"),
-            ratio(limen / etcd),
-        ]);
+        row(&[label.to_owned(), format!("{limen:.0}"), format!("{etcd:.0}"), ratio(limen / etcd)]);
     }
     slow_watch(scale).await
 }

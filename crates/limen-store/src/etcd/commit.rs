@@ -42,13 +42,10 @@ impl Etcd {
         let mut request = TxnRequest::default();
         for write in &txn.writes {
             let key = self.keys.place(&write.key);
-            if let Some(mod_revision) = expected_revision(write.expect) {
-                let mod_revision = Some(mod_revision);
-                request.compare.push(Compare {
-                    target: Compare::MOD,
-                    key: key.clone(),
-                    mod_revision,
-                });
+            let mod_revision = expected_revision(write.expect);
+            if mod_revision.is_some() {
+                let target = Compare::MOD;
+                request.compare.push(Compare { target, key: key.clone(), mod_revision });
                 let read = RangeRequest { key: key.clone(), ..RangeRequest::default() };
                 request.failure.push(op(Operation::Range(read)));
             }

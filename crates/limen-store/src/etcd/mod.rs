@@ -1,18 +1,18 @@
 //! The store in etcd, spoken to over gRPC.
 //!
 //! ```text
-//!   get, range ─► Range ─┐
-//!   commit ─────► Txn ───┤                    ┌─► etcd
-//!   (a ttl) ────► Lease ─┼─► endpoints ───────┼─► etcd
-//!   compact ────► Compact┤   the next one     └─► etcd
-//!   watch ──────► Watch ─┘   when one fails
+//!   get, range ─► Range ───┐
+//!   commit ─────► Txn ─────┤                  ┌─► etcd
+//!   (a ttl) ────► Lease ───┼─► endpoints ─────┼─► etcd
+//!   compact ────► Compact ─┤   the next one   └─► etcd
+//!   watch ──────► Watch ───┘   when one fails
 //! ```
 //!
 //! etcd's revisions are the store's, its transactions carry the expectations, and its watches the
 //! events, so nothing is kept here but connections and a few leases. Reads are linearizable.
 //!
 //! A call that failed is made again only where that can do no harm. A commit whose fate is not
-//! known is reported as [`Error::Unknown`](crate::Error::Unknown) and never repeated.
+//! known is reported as [`Error::Unknown`] and never repeated.
 
 mod batches;
 mod commit;
