@@ -8,9 +8,14 @@
 //! Built-in kinds refer to each other and to themselves, so a schema is a graph: nodes in a list,
 //! edges as positions in it.
 
+mod builtin;
+pub(crate) mod types;
+
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
+
+pub use builtin::builtin;
 
 /// A whole schema. Cheap to keep, never changed.
 #[derive(Debug)]
@@ -91,6 +96,8 @@ pub struct PatchStrategy {
     pub merge_key: Option<String>,
     /// Drop the fields that the patch does not list in `$retainKeys`.
     pub retain_keys: bool,
+    /// Replace an object rather than merge its fields.
+    pub replace: bool,
 }
 
 /// Why a schema could not be made.
@@ -359,6 +366,7 @@ impl<'a> Builder<'a, '_> {
                 merge: strategy.split(',').any(|part| part == "merge"),
                 merge_key: text("x-kubernetes-patch-merge-key").map(str::to_owned),
                 retain_keys: strategy.split(',').any(|part| part == "retainKeys"),
+                replace: strategy.split(',').any(|part| part == "replace"),
             },
             raw: without_children(base),
         };
