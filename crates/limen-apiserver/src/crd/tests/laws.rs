@@ -1,0 +1,207 @@
+//! Laws that hold for any object, any schema and any rule.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::crd::values::prune;
+use crate::crd::{
+    accept, default, default_definition, resource_types, validate, validate_definition,
+};
+use crate::schema::Schema;
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-zµ.%/(\\[]{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 48, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(any_name(), inner, 0..5)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// Names that schemas and definitions have a meaning for, and others.
+fn any_name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        prop::sample::select(vec![
+            "spec",
+            "status",
+            "metadata",
+            "apiVersion",
+            "kind",
+            "a",
+            "b",
+            "l",
+            "m",
+            "e",
+            "type",
+            "properties",
+            "items",
+            "additionalProperties",
+            "default",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "not",
+            "required",
+            "enum",
+            "pattern",
+            "format",
+            "minimum",
+            "maxLength",
+            "multipleOf",
+            "nullable",
+            "names",
+            "versions",
+            "schema",
+            "openAPIV3Schema",
+            "group",
+            "conversion",
+            "x-kubernetes-validations",
+            "x-kubernetes-list-type",
+            "x-kubernetes-list-map-keys",
+            "x-kubernetes-preserve-unknown-fields",
+            "x-kubernetes-embedded-resource",
+            "x-kubernetes-int-or-string",
+            "rule",
+            "storedVersions",
+            "acceptedNames",
+        ])
+        .prop_map(str::to_owned),
+        "[a-z]{1,3}",
+    ]
+}
+
+fn schema() -> Schema {
+    let json = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "default": {}, "properties": {
+            "a": {"type": "string", "default": "x", "maxLength": 4},
+            "b": {"type": "integer", "default": 3, "nullable": true},
+            "l": {"type": "array", "items": {"type": "object", "properties": {
+                "a": {"type": "integer", "default": 1}, "kind": {"type": "string"}}}},
+            "m": {"type": "object", "additionalProperties": {"type": "string", "default": "y"}},
+            "e": {"type": "object", "x-kubernetes-embedded-resource": true,
+                "x-kubernetes-preserve-unknown-fields": true},
+        }, "x-kubernetes-validations": [{"rule": "self.a.size() < 3 && self.b > 1"}]},
+        "status": {"x-kubernetes-preserve-unknown-fields": true},
+    }});
+    Schema::from_json(&json, &|_| None).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn pruning_twice_is_pruning_once(mut object in any_json()) {
+        let schema = schema();
+        prune(&mut object, schema.root());
+        let once = object.clone();
+        prop_assert!(prune(&mut object, schema.root()).is_empty());
+        prop_assert_eq!(object, once);
+    }
+
+    #[test]
+    fn defaulting_twice_is_defaulting_once(mut object in any_json()) {
+        let schema = schema();
+        default(&mut object, schema.root());
+        let once = object.clone();
+        default(&mut object, schema.root());
+        prop_assert_eq!(object, once);
+    }
+
+    #[test]
+    fn no_object_makes_validation_panic(object in any_json(), old in any_json()) {
+        let schema = schema();
+        validate(&object, None, schema.root());
+        validate(&object, Some(&old), schema.root());
+    }
+
+    #[test]
+    fn no_schema_makes_anything_panic(schema in any_json(), mut object in any_json()) {
+        if let Ok(schema) = Schema::from_json(&schema, &|_| None) {
+            validate(&object, Some(&object.clone()), schema.root());
+            prune(&mut object, schema.root());
+            default(&mut object, schema.root());
+        }
+    }
+
+    #[test]
+    fn no_definition_makes_anything_panic(spec in any_json(), schema in any_json()) {
+        for mut definition in [
+            json!({"spec": spec}),
+            spec.clone(),
+            json!({"metadata": {"name": "things.a.b"}, "spec": {
+                "group": "a.b", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": schema}}],
+            }}),
+        ] {
+            default_definition(&mut definition);
+            validate_definition(&definition, &mut Vec::new());
+            accept(&definition, &crate::crd::Taken::default(), "now");
+            for made in resource_types(&definition) {
+                made.schema.get();
+            }
+        }
+    }
+
+    #[test]
+    fn no_rule_makes_validation_panic(
+        rule in prop_oneof![
+            "[a-z0-9 .()?!<>=&|+*/%'\"\\[\\]{},:-]{0,40}",
+            prop::collection::vec(prop::sample::select(vec![
+                "self", ".a", ".l", "[0]", "(", ")", "+", "-", "==", "1", "'x'", ".map(x, x)", ".all(x,",
+                "x", ".size()", "has(", "{", "}", ":", "&&", "||", "?", "!", ".matches('('", "1u", "2.5",
+                "duration('1h')", ".orValue(1)", ".?a", "lists.range(9)", ".sort()", ".format([1])",
+            ]), 0..12).prop_map(|parts| parts.concat()),
+        ],
+        object in any_json(),
+    ) {
+        let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule, "messageExpression": rule}]});
+        let definition = json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}});
+        validate_definition(&definition, &mut Vec::new());
+        let schema = Schema::from_json(&schema, &|_| None).unwrap();
+        validate(&object, Some(&object), schema.root());
+    }
+}
+
+#[test]
+fn work_is_bounded() {
+    let rules = [
+        "self.l.all(x, self.l.all(y, self.l.all(z, x + y + z >= 0)))",
+        "lists.range(1000000000).size() > 0",
+        "self.s.replace('', self.s).size() > 0",
+        "self.l.map(x, self.l.map(y, self.s + self.s)).size() > 0",
+        "self.l.all(x, self.s.matches('(x+x+)+y') || true)",
+        "'%.999999999f'.format([1.0]) != ''",
+    ];
+    let object = json!({"l": (0..2000).collect::<Vec<i64>>(), "s": "x".repeat(100_000)});
+    for rule in rules {
+        let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}], "properties": {
+            "l": {"type": "array", "items": {"type": "integer"}}, "s": {"type": "string"}}});
+        let schema = Schema::from_json(&schema, &|_| None).unwrap();
+        let errors = validate(&object, None, schema.root());
+        assert_eq!(errors.len(), 1, "{rule}");
+        assert!(errors[0].to_string().contains("cost"), "{rule}: {}", errors[0]);
+    }
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let deep =
+        |open: &str, close: &str, n: usize| format!("{}true{}", open.repeat(n), close.repeat(n));
+    for rule in [
+        deep("(", ")", 5000),
+        deep("!", "", 5000),
+        deep("[", "]", 5000),
+        deep("true ? ", " : true", 2000),
+    ] {
+        let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]});
+        let schema = Schema::from_json(&schema, &|_| None).unwrap();
+        validate(&json!({}), None, schema.root());
+    }
+}
