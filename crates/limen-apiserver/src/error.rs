@@ -18,7 +18,7 @@ pub type ApiResult<T> = Result<T, ApiError>;
 pub struct ApiError {
     /// The HTTP status.
     pub code: StatusCode,
-    /// The machine-readable reason, such as `NotFound`.
+    /// The machine-readable reason, such as `NotFound`; empty for none.
     pub reason: &'static str,
     /// The sentence for people.
     pub message: String,
@@ -84,6 +84,11 @@ impl ApiError {
         error
     }
 
+    /// There is nothing at all under that path, which the real server says in plain text.
+    pub fn page_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "", "404 page not found")
+    }
+
     /// An object of that name is there already.
     pub fn already_exists(subject: Subject<'_>, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", subject.qualified());
@@ -105,12 +110,16 @@ impl ApiError {
 
     /// The object breaks the rules of its kind. `subject.resource` is the kind.
     pub fn invalid(subject: Subject<'_>, name: &str, errors: &[FieldError]) -> Self {
-        let listed = match errors {
-            [only] => only.to_string(),
-            many => {
-                let many: Vec<String> = many.iter().map(ToString::to_string).collect();
-                format!("[{}]", many.join(", "))
+        // What several rules find is said once, though every finding is a cause.
+        let mut said: Vec<String> = Vec::new();
+        for error in errors.iter().map(ToString::to_string) {
+            if !said.contains(&error) {
+                said.push(error);
             }
+        }
+        let listed = match &said[..] {
+            [only] => only.clone(),
+            many => format!("[{}]", many.join(", ")),
         };
         let message = format!("{} {name:?} is invalid: {listed}", subject.qualified());
         let mut error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
@@ -211,9 +220,12 @@ impl ApiError {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code.as_u16(),
         });
+        // Kubernetes leaves the reason out where it has none.
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
         }

@@ -69,6 +69,19 @@ impl FieldError {
         Self::new("FieldValueInvalid", field, body)
     }
 
+    /// The value is not one that the field takes, and too large or too private to be shown.
+    pub fn invalid_hidden(field: &FieldPath, detail: &str) -> Self {
+        let body = with_detail("Invalid value".to_owned(), detail);
+        Self::new("FieldValueInvalid", field, body)
+    }
+
+    /// The value is not one that the field takes. `shown` is how to show it, for values whose
+    /// fields have an order that [`Value`] does not keep.
+    pub fn invalid_shown(field: &FieldPath, shown: &str, detail: &str) -> Self {
+        let body = with_detail(format!("Invalid value: {shown}"), detail);
+        Self::new("FieldValueInvalid", field, body)
+    }
+
     /// The value has the wrong type.
     pub fn wrong_type(field: &FieldPath, value: &Value, detail: &str) -> Self {
         let body = with_detail(format!("Invalid value: {}", shown(value)), detail);
@@ -77,7 +90,12 @@ impl FieldError {
 
     /// The value is none of those that the field takes.
     pub fn not_supported(field: &FieldPath, value: &Value, supported: &[&str]) -> Self {
-        let mut body = format!("Unsupported value: {}", shown(value));
+        Self::not_supported_shown(field, &shown(value), supported)
+    }
+
+    /// The value is none of those that the field takes. `shown` is how to show it.
+    pub fn not_supported_shown(field: &FieldPath, shown: &str, supported: &[&str]) -> Self {
+        let mut body = format!("Unsupported value: {shown}");
         let supported: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
         if !supported.is_empty() {
             let _ = write!(body, ": supported values: {}", supported.join(", "));
@@ -88,6 +106,16 @@ impl FieldError {
     /// The value occurs twice.
     pub fn duplicate(field: &FieldPath, value: &Value) -> Self {
         Self::new("FieldValueDuplicate", field, format!("Duplicate value: {}", shown(value)))
+    }
+
+    /// The value occurs twice. `shown` is how to show it.
+    pub fn duplicate_shown(field: &FieldPath, shown: &str) -> Self {
+        Self::new("FieldValueDuplicate", field, format!("Duplicate value: {shown}"))
+    }
+
+    /// The value occurs twice, and is too large to be shown.
+    pub fn duplicate_hidden(field: &FieldPath) -> Self {
+        Self::new("FieldValueDuplicate", field, "Duplicate value".to_owned())
     }
 
     /// The field may not be set, or not be changed.
@@ -114,6 +142,11 @@ impl FieldError {
         Self::new("FieldValueTooMany", field, body)
     }
 
+    /// What is wrong, such as `FieldValueRequired`.
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
     /// The entry of `Status.details.causes`.
     pub fn cause(&self) -> Value {
         json!({"reason": self.reason, "message": self.body, "field": self.field.to_string()})
@@ -134,10 +167,15 @@ fn with_detail(mut body: String, detail: &str) -> String {
     body
 }
 
-/// A value as an error message shows it.
+/// A value as an error message shows it. Lists and maps are written the way Kubernetes writes JSON,
+/// which escapes what HTML would trip over.
 fn shown(value: &Value) -> String {
     match value {
-        Value::Null => "null".to_owned(),
+        Value::Array(_) | Value::Object(_) => value
+            .to_string()
+            .replace('<', "\\u003c")
+            .replace('>', "\\u003e")
+            .replace('&', "\\u0026"),
         value => value.to_string(),
     }
 }

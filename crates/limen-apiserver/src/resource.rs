@@ -43,6 +43,10 @@ pub struct ResourceType {
     pub schema: LazySchema,
     /// Whether this is a custom resource: those are pruned and list with their type.
     pub custom: bool,
+    /// Fields that field selectors may name besides those of the rules, as `spec.colour`.
+    pub selectable_paths: Vec<String>,
+    /// The schema of a custom resource as its definition has it, for publishing.
+    pub published: Option<Value>,
 }
 
 /// A schema that is made when it is first needed.
@@ -127,9 +131,16 @@ pub struct Rules {
     pub name: NameRule,
     /// Fills in what the user left out.
     pub default: fn(&mut Value),
+    /// Sets what the server itself gives a new object, such as the status that its life begins
+    /// with or a generated selector. Runs on create after defaulting, when the status that the user
+    /// sent has been dropped and the name, the uid and the creation timestamp are set.
+    pub prepare_create: fn(&mut Value),
     /// What is wrong with an object.
     pub validate: fn(&Value, &mut Vec<FieldError>),
-    /// What is wrong with a change, besides what is wrong with the new object.
+    /// What is wrong with a new object, besides what would be wrong with it after an update.
+    pub validate_create: fn(&Value, &mut Vec<FieldError>),
+    /// What is wrong with a change, besides what is wrong with the new object. `errors` has what
+    /// `validate` found, and nothing else, so that a kind may put its errors first.
     pub validate_update: fn(new: &Value, old: &Value, errors: &mut Vec<FieldError>),
     /// What is wrong with a change of the status subresource.
     pub validate_status: fn(new: &Value, old: &Value, errors: &mut Vec<FieldError>),
@@ -140,7 +151,7 @@ pub struct Rules {
     pub warnings: fn(&Value) -> Vec<String>,
     /// The fields, besides `metadata.name` and `metadata.namespace`, that field selectors may
     /// name, with the value of each.
-    pub selectable: &'static [(&'static str, fn(&Value) -> String)],
+    pub selectable: &'static [SelectableField],
 }
 
 impl Rules {
@@ -148,7 +159,9 @@ impl Rules {
     pub const NONE: Self = Self {
         name: NameRule::Subdomain,
         default: |_| {},
+        prepare_create: |_| {},
         validate: |_, _| {},
+        validate_create: |_, _| {},
         validate_update: |_, _, _| {},
         validate_status: |_, _, _| {},
         prepare_update: |_, _| {},
@@ -156,6 +169,9 @@ impl Rules {
         selectable: &[],
     };
 }
+
+/// A field that field selectors may name, and how to read it.
+pub type SelectableField = (&'static str, fn(&Value) -> String);
 
 /// How names of a kind must be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
