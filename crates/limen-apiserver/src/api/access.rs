@@ -1,0 +1,120 @@
+//! Who is asking, and whether they may.
+
+use http::HeaderMap;
+use serde_json::Value;
+
+use super::{Api, Caller, Scope};
+use crate::auth::{Claimed, Identity, Impersonation, Reference, TokenRefusal};
+use crate::error::{ApiError, ApiResult};
+use crate::rbac::{
+    Attributes, Decision, RoleWrite, check_binding_write, check_role_write, forbidden,
+};
+
+/// Who a request is carried out for.
+pub(super) struct Known {
+    /// Who may or may not.
+    pub(super) identity: Identity,
+    /// Who asked, if as somebody else.
+    pub(super) impersonator: Option<Identity>,
+    pub(super) warning: Option<&'static str>,
+}
+
+impl Known {
+    pub(super) fn copy(&self) -> Self {
+        Self {
+            identity: self.identity.clone(),
+            impersonator: self.impersonator.clone(),
+            warning: self.warning,
+        }
+    }
+}
+
+impl Api {
+    /// Who is at the other end.
+    pub(super) async fn identify(&self, caller: &Caller, headers: &HeaderMap) -> ApiResult<Known> {
+        let certificate = caller.certificate.as_deref();
+        let now = self.now().as_second();
+        let claimed = self.authenticator.authenticate(certificate, headers, now)?;
+        let warning = claimed.warning;
+        let identity = self.confirm(claimed).await?.map_err(|_| ApiError::unauthorized())?;
+        Ok(Known { identity, impersonator: None, warning })
+    }
+
+    /// Makes sure that what a claim depends on is still there.
+    pub(super) async fn confirm(
+        &self,
+        claimed: Claimed,
+    ) -> ApiResult<Result<Identity, TokenRefusal>> {
+        let mut found = Vec::new();
+        for reference in claimed.references() {
+            let uid = self.uid_of(reference).await?;
+            found.push((reference.clone(), uid));
+        }
+        Ok(claimed.confirm(|wanted| {
+            found.iter().find(|(reference, _)| reference == wanted).and_then(|(_, uid)| uid.clone())
+        }))
+    }
+
+    async fn uid_of(&self, reference: &Reference) -> ApiResult<Option<String>> {
+        let plural = match reference.kind {
+            "ServiceAccount" => "serviceaccounts",
+            "Pod" => "pods",
+            "Secret" => "secrets",
+            _ => "nodes",
+        };
+        let scope = self.scope("", "v1", plural, Some(&reference.namespace));
+        let stored = self.find(&scope, &reference.name).await?;
+        let uid = stored.map(|stored| scope.read(&stored)["metadata"]["uid"].clone());
+        Ok(uid.and_then(|uid| uid.as_str().map(str::to_owned)))
+    }
+
+    /// Becomes whom the headers ask for, if that is allowed.
+    pub(super) fn impersonate(
+        &self,
+        known: Known,
+        headers: &HeaderMap,
+        wanted: &Attributes<'_>,
+    ) -> ApiResult<Known> {
+        let Some(impersonation) = Impersonation::from_headers(headers)? else { return Ok(known) };
+        let rbac = self.rbac.load();
+        let request = Attributes { user: &known.identity, ..*wanted };
+        let impersonated = impersonation.authorize(&request, &|asked| rbac.decide(asked))?;
+        Ok(Known {
+            identity: impersonated.identity,
+            impersonator: Some(known.identity),
+            warning: known.warning,
+        })
+    }
+
+    pub(super) fn allow(&self, wanted: &Attributes<'_>) -> ApiResult<Decision> {
+        let decision = self.rbac.load().decide(wanted);
+        if decision.allowed { Ok(decision) } else { Err(forbidden(wanted, &decision.reason)) }
+    }
+
+    /// Refuses roles and bindings that grant more than their writer has.
+    pub(super) fn check_grant(
+        &self,
+        identity: &Identity,
+        scope: &Scope,
+        old: Option<&Value>,
+        new: &Value,
+    ) -> ApiResult<()> {
+        if scope.kind.group != "rbac.authorization.k8s.io" {
+            return Ok(());
+        }
+        let name = old.and_then(|old| old["metadata"]["name"].as_str()).unwrap_or_default();
+        let write = RoleWrite {
+            user: identity,
+            resource: &scope.kind.plural,
+            namespace: scope.namespace.as_deref().unwrap_or_default(),
+            name,
+            new,
+            old,
+        };
+        let rbac = self.rbac.load();
+        match scope.kind.plural.as_str() {
+            "roles" | "clusterroles" => check_role_write(&rbac, &write),
+            _ => check_binding_write(&rbac, &write),
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! From a request to the code that answers it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use serde_json::Value;
+
+use super::trace::Trace;
+use super::{Api, Caller, Change, Deletion, Scope, Tracking, Writing};
+use crate::answer::{self, Body, Encoding, Wanted};
+use crate::apply::manager_name;
+use crate::auth::Identity;
+use crate::decode::{self, Expected, FieldValidation, Media, PatchMedia};
+use crate::error::{ApiError, ApiResult, Subject};
+use crate::field_error::{FieldError, FieldPath};
+use crate::flow::Class;
+use crate::rbac::Attributes;
+use crate::registry::Types;
+use crate::request::{Options, ResourcePath, Target, Verb};
+use crate::resource::ResourceType;
+
+/// The media types of bodies that are read.
+const READABLE: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// A request that has been understood, of somebody who may make it.
+pub(super) struct Asked {
+    pub(super) verb: Verb,
+    pub(super) path: ResourcePath,
+    pub(super) options: Options,
+    pub(super) wanted: Wanted,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) identity: Identity,
+}
+
+impl Asked {
+    /// Who is to own the fields that this request changes.
+    pub(super) fn manager(&self) -> ApiResult<String> {
+        if let Some(name) = &self.options.field_manager {
+            let errors = manager_name::validate(name);
+            let subject = Subject { group: "meta.k8s.io", resource: self.options_kind() };
+            return if errors.is_empty() {
+                Ok(name.clone())
+            } else {
+                Err(ApiError::invalid(subject, "", &errors))
+            };
+        }
+        let agent = self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+        Ok(manager_name::from_user_agent(agent.unwrap_or_default()))
+    }
+
+    fn options_kind(&self) -> &'static str {
+        match self.verb {
+            Verb::Create => "CreateOptions",
+            Verb::Update => "UpdateOptions",
+            _ => "PatchOptions",
+        }
+    }
+
+    pub(super) fn media(&self) -> ApiResult<Media> {
+        let given = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let given = given.unwrap_or_default();
+        match given.split(';').next().unwrap_or_default().trim() {
+            "" | "application/json" => Ok(Media::Json),
+            "application/yaml" => Ok(Media::Yaml),
+            "application/vnd.kubernetes.protobuf" => Ok(Media::Protobuf),
+            _ => Err(ApiError::unsupported_media_type(given, &READABLE)),
+        }
+    }
+}
+
+/// An answer, and what to warn the client of.
+pub(super) struct Answer {
+    pub(super) response: Response<Body>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl From<Response<Body>> for Answer {
+    fn from(response: Response<Body>) -> Self {
+        Self { response, warnings: Vec::new() }
+    }
+}
+
+impl Api {
+    /// Answers a request.
+    pub async fn call(self: Arc<Self>, caller: Caller, request: Request<Bytes>) -> Response<Body> {
+        let head = request.method() == Method::HEAD;
+        let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+        let yaml = accept.is_some_and(|accept| accept.trim_start().starts_with("application/yaml"));
+        let encoding = if yaml { Encoding::Yaml } else { Encoding::Json };
+        let mut trace = Trace::new(&request, caller.address, self.now());
+        let api = self.clone();
+        let outcome = self.answer(caller, request, &mut trace).await;
+        let failure = outcome.as_ref().err().map(|error| error.reason);
+        let mut response = match outcome {
+            Ok(answer) => with_warnings(answer),
+            Err(error) => answer::error(&error, encoding),
+        };
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        if let Ok(id) = HeaderValue::from_str(&trace.id) {
+            headers.insert("audit-id", id);
+        }
+        if head {
+            *response.body_mut() = answer::empty();
+        }
+        if let Some(log) = &api.audit {
+            trace.record(log, response.status().as_u16(), failure, api.now());
+        }
+        api.metrics.answered(trace.verb(), response.status().as_u16());
+        response
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        caller: Caller,
+        request: Request<Bytes>,
+        trace: &mut Trace,
+    ) -> ApiResult<Answer> {
+        let (parts, body) = request.into_parts();
+        let known = self.identify(&caller, &parts.headers).await?;
+        let target = Target::parse(parts.uri.path())?;
+        let options = Options::parse(parts.uri.query().unwrap_or_default());
+        let path = match target {
+            Target::Other(path) => {
+                let verb = path_verb(&parts.method);
+                let wanted = Attributes::path(&known.identity, verb, &path);
+                let known = self.impersonate(known.copy(), &parts.headers, &wanted)?;
+                let wanted = Attributes { user: &known.identity, ..wanted };
+                trace.know(&known, &wanted);
+                trace.decide(self.allow(&wanted))?;
+                let _turn = self.flow.enter(&known.identity, class_of(&path)).await?;
+                return self.answer_path(&parts.method, &path, &parts.headers).map(Answer::from);
+            }
+            Target::Resource(path) => path,
+        };
+
+        // Who may not do a thing is not told whether it was asked for properly.
+        let verb = Verb::of(&parts.method, &path, options.as_ref().unwrap_or(&Options::default()))?;
+        let mut wanted = path.attributes(&known.identity, verb);
+        // Selecting one name is asking for that one.
+        if let Some(name) = options.as_ref().ok().and_then(|options| options.fields.name())
+            && wanted.name.is_empty()
+        {
+            wanted.name = name;
+        }
+        let known = self.impersonate(known.copy(), &parts.headers, &wanted)?;
+        let wanted = Attributes { user: &known.identity, ..wanted };
+        trace.know(&known, &wanted);
+        trace.decide(self.allow(&wanted))?;
+        let class = match verb {
+            Verb::Watch => Class::Watch,
+            verb if verb.is_mutating() => Class::Mutating,
+            _ => Class::ReadOnly,
+        };
+        let _turn = self.flow.enter(&known.identity, class).await?;
+        let asked = Asked {
+            verb,
+            path,
+            options: options?,
+            wanted: Wanted::from_headers(&parts.headers)?,
+            headers: parts.headers,
+            body,
+            identity: known.identity,
+        };
+        let mut answer = self.carry_out(asked).await?;
+        answer.warnings.extend(known.warning.map(str::to_owned));
+        Ok(answer)
+    }
+
+    async fn carry_out(self: Arc<Self>, asked: Asked) -> ApiResult<Answer> {
+        if let Some(review) = self.review_of(&asked) {
+            return self.on_review(&asked, review).await;
+        }
+        let types = self.registry.types();
+        let path = &asked.path;
+        let kind = types
+            .find(&path.group, &path.version, &path.plural)
+            .ok_or_else(ApiError::page_not_found)?
+            .clone();
+        let scope = Scope::new(&kind, path.namespace.as_deref());
+        let misplaced = path.namespace.is_some() != kind.namespaced
+            && (path.namespace.is_some() || path.name.is_some());
+        if misplaced {
+            return Err(ApiError::no_such_path());
+        }
+        let is = |name: &str| kind.group.is_empty() && kind.kind == name;
+        match path.subresource.clone().as_deref() {
+            None => self.on_object(asked, scope).await,
+            Some("status") if kind.has_status => self.on_object(asked, scope).await,
+            Some("finalize") if is("Namespace") => self.on_object(asked, scope).await,
+            Some("scale") if kind.scale.is_some() => self.on_scale(asked, scope).await,
+            Some("token") if is("ServiceAccount") => self.on_token(asked, scope).await,
+            Some(_) => Err(ApiError::no_such_path()),
+        }
+    }
+
+    async fn on_object(self: Arc<Self>, asked: Asked, scope: Scope) -> ApiResult<Answer> {
+        let Asked { verb, options, wanted, .. } = &asked;
+        let (options, wanted) = (options.clone(), *wanted);
+        let name = asked.path.name.clone().unwrap_or_default();
+        Ok(match verb {
+            Verb::Get => self.get(&scope, &name, &options, wanted).await?.into(),
+            Verb::List => self.list(&scope, &options, wanted).await?.into(),
+            Verb::Watch => self.watch(scope, options, wanted).await?.into(),
+            Verb::Create => self.on_create(&asked, &scope).await?,
+            Verb::Update => self.on_update(&asked, &scope, &name).await?,
+            Verb::Patch => self.on_patch(&asked, &scope, &name).await?,
+            Verb::Delete => {
+                let deletion = Deletion::new(&options, &asked.delete_options()?)?;
+                self.delete(&scope, &name, &deletion, &options, wanted).await?.into()
+            }
+            Verb::DeleteCollection => {
+                let everywhere = scope.kind.namespaced && scope.namespace.is_none();
+                if scope.kind.kind == "Namespace" || everywhere {
+                    return Err(ApiError::method_not_allowed());
+                }
+                let deletion = Deletion::new(&options, &asked.delete_options()?)?;
+                self.delete_collection(&scope, &deletion, &options, wanted).await?.into()
+            }
+        })
+    }
+
+    async fn on_create(&self, asked: &Asked, scope: &Scope) -> ApiResult<Answer> {
+        if scope.kind.namespaced && scope.namespace.is_none() {
+            return Err(ApiError::method_not_allowed());
+        }
+        let (object, mut warnings) = asked.object(&scope.kind)?;
+        self.check_grant(&asked.identity, scope, None, &object)?;
+        warnings.extend(scope.warnings(&object, true));
+        let types = self.registry.types();
+        let manager = asked.manager()?;
+        let writing = self.writing(&types, asked, &manager);
+        let dry_run = asked.options.dry_run;
+        let stored = self.create_object(scope, object, Tracking::Record(&writing), dry_run).await?;
+        self.written(scope).await?;
+        let code = StatusCode::CREATED;
+        let response = self.show(scope, &stored, code, &asked.options, asked.wanted);
+        Ok(Answer { response, warnings })
+    }
+
+    async fn on_update(&self, asked: &Asked, scope: &Scope, name: &str) -> ApiResult<Answer> {
+        let (object, mut warnings) = asked.object(&scope.kind)?;
+        warnings.extend(scope.warnings(&object, false));
+        let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        if scope.kind.custom && version.is_empty() {
+            return Err(missing_version(scope, name));
+        }
+        let types = self.registry.types();
+        let manager = asked.manager()?;
+        let writing = self.writing(&types, asked, &manager);
+        let make = |old: &Value| {
+            self.check_grant(&asked.identity, scope, Some(old), &object)?;
+            Ok(object.clone())
+        };
+        let change = Change {
+            make: &make,
+            subresource: asked.path.subresource.as_deref(),
+            tracking: Tracking::Record(&writing),
+            honours_version: true,
+            dry_run: asked.options.dry_run,
+        };
+        let stored = self.update_object(scope, name, &change).await?;
+        self.written(scope).await?;
+        let response = self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted);
+        Ok(Answer { response, warnings })
+    }
+
+    pub(super) fn writing<'a>(
+        &self,
+        types: &'a Types,
+        asked: &'a Asked,
+        manager: &'a str,
+    ) -> Writing<'a> {
+        let subresource = asked.path.subresource.as_deref().unwrap_or_default();
+        Writing { types, manager, subresource, now: self.now() }
+    }
+
+    /// What the server itself goes by is learned before the writer is answered.
+    pub(super) async fn written(&self, scope: &Scope) -> ApiResult<()> {
+        match scope.kind.group.as_str() {
+            "rbac.authorization.k8s.io" => self.learn_access().await,
+            "apiextensions.k8s.io" => self.learn_custom_resources().await,
+            _ => Ok(()),
+        }
+    }
+}
+
+fn class_of(path: &str) -> Class {
+    let health = ["/healthz", "/livez", "/readyz"];
+    if health.iter().any(|prefix| path.starts_with(prefix)) {
+        Class::Health
+    } else {
+        Class::ReadOnly
+    }
+}
+
+fn path_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET | Method::HEAD => "get",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "options",
+    }
+}
+
+impl Asked {
+    fn validation(&self) -> ApiResult<FieldValidation> {
+        let given = self.options.field_validation.as_deref().unwrap_or_default();
+        FieldValidation::parse(given).ok_or_else(|| {
+            let path = FieldPath::new("fieldValidation");
+            let supported = ["", "Ignore", "Strict", "Warn"];
+            let error = FieldError::not_supported(&path, &given.into(), &supported);
+            let subject = Subject { group: "meta.k8s.io", resource: self.options_kind() };
+            ApiError::invalid(subject, "", &[error])
+        })
+    }
+
+    /// The object in the body, and what to warn of.
+    pub(super) fn object(&self, kind: &ResourceType) -> ApiResult<(Value, Vec<String>)> {
+        let decoded = decode::decode(&self.body, self.media()?, kind.into(), self.validation()?)?;
+        Ok((decoded.object, decoded.warnings))
+    }
+
+    /// An object in the body that is not of a stored type.
+    pub(super) fn typed_value(&self, group: &str, kind: &str) -> ApiResult<Value> {
+        let expected = Expected { group, version: "v1", kind, custom: None };
+        Ok(decode::decode(&self.body, self.media()?, expected, self.validation()?)?.object)
+    }
+
+    /// The configuration in the body, and what to warn of.
+    pub(super) fn applied(&self) -> ApiResult<(Value, Vec<String>)> {
+        let patch = decode::parse_patch(&self.body, PatchMedia::Apply)?;
+        let warnings = self.strict(patch.strict_errors)?;
+        Ok((patch.value, warnings))
+    }
+
+    /// Brings what a patch has made into the form that is stored.
+    pub(super) fn check_patched(
+        &self,
+        scope: &Scope,
+        name: &str,
+        patched: Value,
+    ) -> ApiResult<(Value, Vec<String>)> {
+        let kind: &ResourceType = &scope.kind;
+        let normalized = decode::normalize(patched, kind.into()).map_err(|problem| {
+            let text = String::from_utf8_lossy(&self.body).into_owned();
+            let error = FieldError::invalid(&FieldPath::new("patch"), &text.into(), &problem);
+            ApiError::invalid(scope.kind_subject(), name, &[error])
+        })?;
+        let warnings = self.strict(normalized.strict_errors)?;
+        Ok((normalized.object, warnings))
+    }
+
+    /// What unknown and duplicate fields come to: an error, warnings or nothing.
+    pub(super) fn strict(&self, problems: Vec<String>) -> ApiResult<Vec<String>> {
+        match self.validation()? {
+            FieldValidation::Ignore => Ok(Vec::new()),
+            FieldValidation::Warn => Ok(problems),
+            FieldValidation::Strict if problems.is_empty() => Ok(problems),
+            FieldValidation::Strict => Err(ApiError::bad_request(format!(
+                "strict decoding error: {}",
+                problems.join(", ")
+            ))),
+        }
+    }
+
+    /// The delete options in the body, if there are any.
+    fn delete_options(&self) -> ApiResult<Value> {
+        decode::decode_options(&self.body, self.media()?, "DeleteOptions")
+    }
+}
+
+fn missing_version(scope: &Scope, name: &str) -> ApiError {
+    let path = FieldPath::new("metadata").child("resourceVersion");
+    let detail = "must be specified for an update";
+    let error = FieldError::invalid_shown(&path, "0", detail);
+    ApiError::invalid(scope.kind_subject(), name, &[error])
+}
+
+fn with_warnings(answer: Answer) -> Response<Body> {
+    let mut response = answer.response;
+    for warning in answer.warnings {
+        let text = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
+            response.headers_mut().append(http::header::WARNING, value);
+        }
+    }
+    response
+}

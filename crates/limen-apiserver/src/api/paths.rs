@@ -1,0 +1,135 @@
+//! Paths that are not resources: health, version, discovery, schemas, metrics.
+
+use http::header::ACCEPT;
+use http::{HeaderMap, Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::Api;
+use crate::answer::{self, Body, Wanted};
+use crate::audit::AuditLog;
+use crate::discovery;
+use crate::error::{ApiError, ApiResult};
+use crate::openapi::{self, Document};
+use crate::registry::Types;
+use crate::resource::ResourceType;
+
+/// The version of Kubernetes whose behaviour this server has.
+const MAJOR: &str = "1";
+const MINOR: &str = "36";
+
+impl Api {
+    pub(super) fn answer_path(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> ApiResult<Response<Body>> {
+        let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Err(ApiError::no_such_path());
+        }
+        let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let types = self.registry.types();
+        let document = match parts.as_slice() {
+            ["healthz" | "livez" | "readyz"] => return Ok(text("ok")),
+            ["metrics"] => {
+                let unlogged = self.audit.as_ref().map_or(0, AuditLog::dropped);
+                return Ok(text(&self.metrics.text(self.flow.rejected(), unlogged)));
+            }
+            ["api" | "apis"] if discovery::wants_aggregated(accept) => {
+                let document = discovery::aggregated(&types, parts[0] == "api");
+                let body = document.to_string().into();
+                return Ok(answer::bytes(StatusCode::OK, discovery::AGGREGATED, body));
+            }
+            ["openapi", "v2"] => return Ok(openapi::version_2(accept)),
+            ["openapi", "v3"] => Some(self.openapi_index(&types)),
+            ["openapi", "v3", "api", version] => self.openapi_document(&types, "", version),
+            ["openapi", "v3", "apis", group, version] => {
+                self.openapi_document(&types, group, version)
+            }
+            [".well-known", "openid-configuration"] => {
+                let keys = format!("https://{}/openid/v1/jwks", self.address);
+                Some(self.authenticator.issuer.discovery(&keys))
+            }
+            ["openid", "v1", "jwks"] => {
+                let keys = self.authenticator.issuer.key_set().to_string().into();
+                return Ok(answer::bytes(StatusCode::OK, "application/jwk-set+json", keys));
+            }
+            [""] => Some(json!({"paths": self.root_paths(&types)})),
+            ["version"] => Some(version()),
+            ["api"] => Some(discovery::core_versions(&self.address)),
+            ["apis"] => Some(discovery::group_list(&types)),
+            ["api", version] => discovery::resource_list(&types, "", version),
+            ["apis", group] => discovery::group(&types, group),
+            ["apis", group, version] => discovery::resource_list(&types, group, version),
+            _ => None,
+        };
+        let document = document.ok_or_else(ApiError::page_not_found)?;
+        Ok(Wanted::from_headers(headers)?.value(StatusCode::OK, &document))
+    }
+
+    fn openapi_index(&self, types: &Types) -> Value {
+        let documents = types.groups().flat_map(|(group, versions)| {
+            versions.iter().map(move |version| {
+                let resources = version.types.values().map(|kind| &**kind);
+                Document::new(group, &version.name, resources, &published)
+            })
+        });
+        openapi::index(documents)
+    }
+
+    fn openapi_document(&self, types: &Types, group: &str, version: &str) -> Option<Value> {
+        let found = types.version(group, version)?;
+        let resources = found.types.values().map(|kind| &**kind);
+        Some(Document::new(group, version, resources, &published).to_json())
+    }
+
+    fn root_paths(&self, types: &Types) -> Vec<String> {
+        let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+        for (group, versions) in types.groups().filter(|(group, _)| !group.is_empty()) {
+            paths.push(format!("/apis/{group}"));
+            paths.extend(versions.iter().map(|version| format!("/apis/{group}/{}", version.name)));
+        }
+        for path in ["healthz", "livez", "metrics", "openapi/v3", "readyz", "version"] {
+            paths.push(format!("/{path}"));
+        }
+        paths.sort();
+        paths
+    }
+}
+
+fn published(kind: &ResourceType) -> Option<Value> {
+    kind.published.clone()
+}
+
+fn text(body: &str) -> Response<Body> {
+    answer::bytes(StatusCode::OK, "text/plain; charset=utf-8", body.to_owned().into())
+}
+
+fn version() -> Value {
+    json!({
+        "major": MAJOR,
+        "minor": MINOR,
+        "emulationMajor": MAJOR,
+        "emulationMinor": MINOR,
+        "minCompatibilityMajor": MAJOR,
+        "minCompatibilityMinor": MINOR,
+        "gitVersion": format!("v{MAJOR}.{MINOR}.0+limen.{}", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, go_architecture()),
+    })
+}
+
+/// The architecture as Go names it.
+fn go_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

@@ -1,0 +1,28 @@
+//! What the server does by itself: a real control plane has these in its API server and its
+//! controller manager.
+//!
+//! Each is one task that follows the store and owns what it remembers. All of them act through
+//! [`Api`](crate::api::Api), so that what they write is checked like anything else.
+
+mod access;
+mod bootstrap;
+mod custom_resources;
+mod follow;
+mod garbage;
+mod namespaces;
+mod retention;
+
+use std::sync::Arc;
+
+pub(crate) use bootstrap::bootstrap;
+
+use crate::api::Api;
+
+/// Starts all of them; they end when the API is stopping.
+pub(crate) fn start(api: &Arc<Api>) {
+    tokio::spawn(access::run(api.clone()));
+    tokio::spawn(custom_resources::run(api.clone()));
+    tokio::spawn(garbage::run(api.clone()));
+    tokio::spawn(namespaces::run(api.clone()));
+    tokio::spawn(retention::run(api.clone()));
+}

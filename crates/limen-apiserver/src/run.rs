@@ -1,0 +1,190 @@
+//! A running server: opened, bootstrapped, listening, and stopped in order.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use limen_store::Store;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Api;
+use crate::audit::{AuditError, AuditLog};
+use crate::auth::pki::{KubeconfigNames, Pki, PkiError, ServingNames};
+use crate::auth::{
+    Authenticator, ServingCertificate, StaticTokens, TlsError, TokenIssuer, server_config,
+};
+use crate::controllers;
+use crate::error::ApiError;
+use crate::flow::{Flow, Limits};
+use crate::metrics::Metrics;
+use crate::rbac::Rbac;
+use crate::registry::Registry;
+
+/// How to run a server.
+pub struct ServerOptions {
+    /// Where certificates and the kubeconfig are kept; the folder must exist.
+    pub data_dir: PathBuf,
+    /// The address to serve on; port 0 picks one.
+    pub listen: SocketAddr,
+    /// Where objects are kept.
+    pub store: Arc<dyn Store>,
+    /// Names and addresses that the serving certificate has besides the usual ones.
+    pub extra_names: Vec<String>,
+    /// A file of tokens that are known from the start.
+    pub token_file: Option<PathBuf>,
+    /// A file to log requests to.
+    pub audit_log: Option<PathBuf>,
+}
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The certificates could not be made or read.
+    #[error(transparent)]
+    Certificates(#[from] PkiError),
+    /// The address could not be taken.
+    #[error(
+        "cannot listen on {address}: {error}; is another server running there? Choose another one with --listen"
+    )]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// TLS could not be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The audit log could not be opened.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The token file could not be read.
+    #[error("the token file {} cannot be used: {reason}", path.display())]
+    Tokens {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The objects that every server has could not be made.
+    #[error("cannot set up the first objects: {0}")]
+    Bootstrap(#[from] ApiError),
+}
+
+/// Who tokens of service accounts are by and for.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// How often to see whether the serving certificate is to be renewed.
+const RENEWAL: Duration = Duration::from_secs(12 * 3600);
+
+/// Keeps the serving certificate fresh while the server runs.
+async fn renew(
+    folder: PathBuf,
+    names: ServingNames,
+    certificate: Arc<ServingCertificate>,
+    stopping: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            () = tokio::time::sleep(RENEWAL) => {}
+        }
+        match Pki::open(&folder, &names, jiff::Timestamp::now()) {
+            Ok(pki) => {
+                if let Err(error) = certificate.swap(pki.serving()) {
+                    tracing::error!(%error, "the serving certificate could not be replaced");
+                }
+            }
+            Err(error) => tracing::error!(%error, "the serving certificate could not be renewed"),
+        }
+    }
+}
+
+fn read_tokens(path: Option<&Path>) -> Result<StaticTokens, StartError> {
+    let Some(path) = path else { return Ok(StaticTokens::default()) };
+    let refuse = |reason: String| StartError::Tokens { path: path.to_owned(), reason };
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+    StaticTokens::parse(&text).map_err(|error| refuse(error.to_string()))
+}
+
+/// A running server.
+pub struct Server {
+    api: Arc<Api>,
+    url: String,
+    kubeconfig: PathBuf,
+    stopping: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts a server; it is ready when this returns.
+    pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
+        let ServerOptions { data_dir, listen, store, extra_names, token_file, audit_log } = options;
+        let listener = TcpListener::bind(listen)
+            .await
+            .map_err(|error| StartError::Listen { address: listen, error })?;
+        let address =
+            listener.local_addr().map_err(|error| StartError::Listen { address: listen, error })?;
+        let now = jiff::Timestamp::now();
+        let serving_names = ServingNames::new(address.ip(), extra_names);
+        let folder = data_dir.join("pki");
+        let pki = Pki::open(&folder, &serving_names, now)?;
+        let (tls, certificate) = server_config(pki.ca_pem(), pki.serving())?;
+        let audiences = vec![ISSUER.to_owned()];
+        let authenticator = Authenticator {
+            static_tokens: read_tokens(token_file.as_deref())?,
+            issuer: Arc::new(TokenIssuer::new(pki.signing_key()?, ISSUER, audiences)),
+            anonymous: true,
+        };
+        let audit = audit_log.as_deref().map(AuditLog::open).transpose()?;
+        let stopping = CancellationToken::new();
+        let api = Arc::new(Api {
+            store,
+            registry: Registry::new(crate::kinds::builtin_types()),
+            rbac: ArcSwap::from_pointee(Rbac::default()),
+            authenticator,
+            flow: Flow::new(&Limits::default()),
+            audit,
+            metrics: Metrics::new(),
+            stopping: stopping.clone(),
+            address: address.to_string(),
+        });
+        controllers::bootstrap(&api).await?;
+        controllers::start(&api);
+
+        let url = format!("https://{address}");
+        let kubeconfig = data_dir.join("kubeconfig");
+        let names = KubeconfigNames { cluster: "limen", user: "limen-admin", context: "limen" };
+        pki.write_kubeconfig(&kubeconfig, &url, &names)?;
+        let serve = crate::server::serve(api.clone(), listener, Arc::new(tls), stopping.clone());
+        let serving = tokio::spawn(serve);
+        tokio::spawn(renew(folder, serving_names, certificate, stopping.clone()));
+        Ok(Self { api, url, kubeconfig, stopping, serving })
+    }
+
+    /// Where the server is.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The kubeconfig of its administrator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The API, for use within the process.
+    pub fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    /// Ends watches, lets requests finish, and returns when nothing is going on any more.
+    pub async fn stop(self) {
+        self.stopping.cancel();
+        // A task that panicked has nothing left to finish.
+        let _ = self.serving.await;
+    }
+}

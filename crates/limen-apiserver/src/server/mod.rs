@@ -1,0 +1,151 @@
+//! The network side: TLS connections in, requests to the API, answers out.
+//!
+//! Nothing here knows what a request means. Slow or silent clients are bounded in time, bodies in
+//! size, connections in number; a client that misbehaves costs itself and nobody else.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::answer::{Body, Encoding, error};
+use crate::api::{Api, Caller};
+use crate::decode::{self, MAX_BODY};
+use crate::error::ApiError;
+
+const MAX_CONNECTIONS: usize = 10_000;
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const HEADERS: Duration = Duration::from_secs(30);
+const BODY: Duration = Duration::from_secs(60);
+/// How long connections may take to finish once the server is to stop.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Serves the API until `stopping`, and returns when the last connection is done or was given up.
+pub(crate) async fn serve(
+    api: Arc<Api>,
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    stopping: CancellationToken,
+) {
+    let acceptor = TlsAcceptor::from(tls);
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let (stream, peer) = tokio::select! {
+            () = stopping.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, most likely: wait for some to come free.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+        };
+        let connection = Connection { api: api.clone(), peer, stopping: stopping.clone() };
+        let acceptor = acceptor.clone();
+        tokio::spawn(async move {
+            connection.run(acceptor, stream).await;
+            drop(place);
+        });
+    }
+    let all = u32::try_from(MAX_CONNECTIONS).expect("it is a small number");
+    if tokio::time::timeout(FAREWELL, places.acquire_many(all)).await.is_err() {
+        tracing::warn!("some clients did not finish in time and were cut off");
+    }
+}
+
+struct Connection {
+    api: Arc<Api>,
+    peer: SocketAddr,
+    stopping: CancellationToken,
+}
+
+impl Connection {
+    async fn run(self, acceptor: TlsAcceptor, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                tracing::debug!(peer = %self.peer, %error, "TLS handshake failed");
+                return;
+            }
+            Err(_) => return,
+        };
+        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let caller = Caller {
+            certificate: certificate.map(|certificate| certificate.as_ref().to_vec().into()),
+            address: self.peer.ip(),
+        };
+
+        let api = self.api;
+        let service = service_fn(move |request| {
+            let (api, caller) = (api.clone(), caller.clone());
+            async move { Ok::<_, std::convert::Infallible>(answer(api, caller, request).await) }
+        });
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(250)
+            .keep_alive_interval(Some(Duration::from_secs(30)))
+            .keep_alive_timeout(Duration::from_secs(20));
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        let finished = tokio::select! {
+            finished = connection.as_mut() => finished,
+            () = self.stopping.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = finished {
+            tracing::debug!(peer = %self.peer, %error, "connection ended");
+        }
+    }
+}
+
+async fn answer(api: Arc<Api>, caller: Caller, request: Request<Incoming>) -> Response<Body> {
+    let keep = request.version() != Version::HTTP_11;
+    let (parts, body) = request.into_parts();
+    match read(body).await {
+        Ok(body) => api.call(caller, Request::from_parts(parts, body)).await,
+        Err(refusal) => {
+            let mut response = error(&refusal, Encoding::Json);
+            // What is left of the body is not read, so the connection cannot go on.
+            if !keep {
+                let close = http::HeaderValue::from_static("close");
+                response.headers_mut().insert(http::header::CONNECTION, close);
+            }
+            response
+        }
+    }
+}
+
+async fn read(body: Incoming) -> Result<Bytes, ApiError> {
+    let limited = Limited::new(body, MAX_BODY);
+    match tokio::time::timeout(BODY, limited.collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(decode::too_large()),
+        Ok(Err(error)) => Err(ApiError::bad_request(format!("the body cannot be read: {error}"))),
+        Err(_) => Err(ApiError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "Timeout",
+            "the body of the request took too long to arrive",
+        )),
+    }
+}

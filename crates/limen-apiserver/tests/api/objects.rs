@@ -1,0 +1,179 @@
+//! Writing and deleting objects.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Error};
+use serde_json::json;
+
+use crate::server::{Hub, config_map};
+
+#[track_caller]
+fn assert_refused<T>(result: Result<T, Error>, code: u16, reason: &str) -> String {
+    match result {
+        Err(Error::Api(status)) => {
+            assert_eq!((status.code, status.reason.as_str()), (code, reason), "{status:?}");
+            status.message
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("expected {code} {reason}"),
+    }
+}
+
+/// Waits until a lookup finds nothing any more.
+pub(crate) async fn gone<K>(objects: &Api<K>, name: &str)
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while objects.get_opt(name).await.unwrap().is_some() {
+        assert!(Instant::now() < deadline, "{name} is still there");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_are_written_and_conflicts_told() {
+    let hub = Hub::start().await;
+    let objects = hub.config_maps();
+    let post = PostParams::default();
+    let created = objects.create(&post, &config_map("a", "1")).await.unwrap();
+    let message =
+        assert_refused(objects.create(&post, &config_map("a", "1")).await, 409, "AlreadyExists");
+    assert_eq!(message, "configmaps \"a\" already exists");
+
+    let mut changed = created.clone();
+    changed.data = config_map("a", "2").data;
+    let updated = objects.replace("a", &post, &changed).await.unwrap();
+    assert_ne!(updated.metadata.resource_version, created.metadata.resource_version);
+    assert_refused(objects.replace("a", &post, &created).await, 409, "Conflict");
+    let unchanged = objects.replace("a", &post, &updated).await.unwrap();
+    assert_eq!(unchanged, updated, "writing what is there changes nothing");
+
+    let bad = config_map("Not_A_Name", "1");
+    let message = assert_refused(objects.create(&post, &bad).await, 422, "Invalid");
+    assert!(message.contains("metadata.name: Invalid value: \"Not_A_Name\""), "{message}");
+    objects.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_refused(objects.get("a").await, 404, "NotFound");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_come_in_pages_and_by_selector() {
+    let hub = Hub::start().await;
+    let objects = hub.config_maps();
+    for n in 0..25 {
+        let mut object = config_map(&format!("a-{n:02}"), "1");
+        object.metadata.labels =
+            Some([("parity".to_owned(), (n % 2).to_string())].into_iter().collect());
+        objects.create(&PostParams::default(), &object).await.unwrap();
+    }
+    let mut names = Vec::new();
+    let mut params = ListParams::default().limit(10);
+    loop {
+        let page = objects.list(&params).await.unwrap();
+        assert!(page.items.len() <= 10);
+        names.extend(page.items.into_iter().filter_map(|object| object.metadata.name));
+        match page.metadata.continue_ {
+            Some(token) if !token.is_empty() => params.continue_token = Some(token),
+            _ => break,
+        }
+    }
+    assert_eq!(names, (0..25).map(|n| format!("a-{n:02}")).collect::<Vec<_>>());
+    let odd = objects.list(&ListParams::default().labels("parity=1")).await.unwrap();
+    assert_eq!(odd.items.len(), 12);
+    let one = objects.list(&ListParams::default().fields("metadata.name=a-07")).await.unwrap();
+    assert_eq!(one.items.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn appliers_own_their_fields() {
+    let hub = Hub::start().await;
+    let objects = hub.config_maps();
+    let apply = async |manager: &str, data: serde_json::Value, force: bool| {
+        let patch = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data,
+        });
+        let mut params = PatchParams::apply(manager);
+        params.force = force;
+        objects.patch("a", &params, &Patch::Apply(patch)).await
+    };
+    apply("one", json!({"a": "1", "b": "1"}), false).await.unwrap();
+    apply("two", json!({"c": "2"}), false).await.unwrap();
+    let message = assert_refused(apply("two", json!({"a": "2"}), false).await, 409, "Conflict");
+    assert!(message.contains("conflict with \"one\": .data.a"), "{message}");
+    let forced = apply("two", json!({"a": "2"}), true).await.unwrap();
+    let data = forced.data.unwrap();
+    assert_eq!(data.get("a").map(String::as_str), Some("2"));
+    assert_eq!(data.get("c"), None, "what an applier gives up goes");
+    assert_eq!(data.get("b").map(String::as_str), Some("1"), "what another one owns stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_owned_goes_with_its_owner() {
+    let hub = Hub::start().await;
+    let objects = hub.config_maps();
+    let owner = objects.create(&PostParams::default(), &config_map("owner", "1")).await.unwrap();
+    let owned = |name: &str| -> ConfigMap {
+        serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": [{
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "owner",
+            "uid": owner.metadata.uid, "blockOwnerDeletion": true,
+        }]}}))
+        .unwrap()
+    };
+    objects.create(&PostParams::default(), &owned("first")).await.unwrap();
+    objects.create(&PostParams::default(), &owned("second")).await.unwrap();
+    objects.delete("owner", &DeleteParams::foreground()).await.unwrap();
+    gone(&objects, "owner").await;
+    assert!(objects.get_opt("first").await.unwrap().is_none(), "the owner goes last");
+    gone(&objects, "second").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_is_emptied_before_it_goes() {
+    let hub = Hub::start().await;
+    let namespaces: Api<Namespace> = Api::all(hub.client.clone());
+    let namespace: Namespace =
+        serde_json::from_value(json!({"metadata": {"name": "short-lived"}})).unwrap();
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    let objects: Api<ConfigMap> = Api::namespaced(hub.client.clone(), "short-lived");
+    let mut held = config_map("held", "1");
+    held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+    objects.create(&PostParams::default(), &held).await.unwrap();
+    objects.create(&PostParams::default(), &config_map("free", "1")).await.unwrap();
+
+    namespaces.delete("short-lived", &DeleteParams::default()).await.unwrap();
+    gone(&objects, "free").await;
+    let late = objects.create(&PostParams::default(), &config_map("late", "1")).await;
+    let message = assert_refused(late, 403, "Forbidden");
+    assert!(message.contains("because it is being terminated"), "{message}");
+    assert!(namespaces.get_opt("short-lived").await.unwrap().is_some(), "its contents are held");
+
+    let release = json!({"metadata": {"finalizers": null}});
+    objects.patch("held", &PatchParams::default(), &Patch::Merge(release)).await.unwrap();
+    gone(&namespaces, "short-lived").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_get_addresses_that_nobody_else_has() {
+    let hub = Hub::start().await;
+    let services: Api<Service> = Api::default_namespaced(hub.client.clone());
+    let service = |name: &str, address: Option<&str>| -> Service {
+        serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"ports": [{"port": 80}], "clusterIP": address},
+        }))
+        .unwrap()
+    };
+    let address = |service: &Service| service.spec.as_ref().unwrap().cluster_ip.clone().unwrap();
+    let first = services.create(&PostParams::default(), &service("first", None)).await.unwrap();
+    let second = services.create(&PostParams::default(), &service("second", None)).await.unwrap();
+    assert_ne!(address(&first), address(&second));
+
+    let taken = service("third", Some(&address(&first)));
+    let refused = services.create(&PostParams::default(), &taken).await;
+    let message = assert_refused(refused, 422, "Invalid");
+    assert!(message.contains("provided IP is already allocated"), "{message}");
+    services.delete("first", &DeleteParams::default()).await.unwrap();
+    services.create(&PostParams::default(), &taken).await.expect("the address is free again");
+}
