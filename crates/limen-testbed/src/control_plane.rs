@@ -37,15 +37,23 @@ pub struct ControlPlane {
 /// How a control plane is to be started.
 #[derive(Clone, Debug, Default)]
 pub struct ControlPlaneBuilder {
-    with_controller_manager: bool,
+    /// What kube-controller-manager is to run; without it, there is none.
+    controllers: Option<String>,
 }
 
 impl ControlPlaneBuilder {
     /// Also runs the controllers: service accounts, garbage collection,
     /// Deployments, the end of namespaces and the others.
     #[must_use]
-    pub fn with_controller_manager(mut self) -> Self {
-        self.with_controller_manager = true;
+    pub fn with_controller_manager(self) -> Self {
+        self.with_controllers(&["*"])
+    }
+
+    /// Runs only these controllers, by their names in kube-controller-manager's
+    /// `--controllers`, for a test that the others would disturb.
+    #[must_use]
+    pub fn with_controllers(mut self, names: &[&str]) -> Self {
+        self.controllers = Some(names.join(","));
         self
     }
 
@@ -55,9 +63,9 @@ impl ControlPlaneBuilder {
         let assets = Assets::locate().await?;
         let kubectl_binary = assets.binary("kubectl")?;
         let apiserver_binary = assets.binary(apiserver::NAME)?;
-        let controller_manager_binary = match self.with_controller_manager {
-            true => Some(assets.binary(controller_manager::NAME)?),
-            false => None,
+        let controller_manager = match self.controllers {
+            Some(controllers) => Some((assets.binary(controller_manager::NAME)?, controllers)),
+            None => None,
         };
 
         let folder = Folder::new()?;
@@ -85,9 +93,9 @@ impl ControlPlaneBuilder {
         .await?;
         let url = url_on(port);
 
-        let controller_manager = match controller_manager_binary {
-            Some(binary) => {
-                let args = controller_manager::args(&folder, &kubectl.kubeconfig);
+        let controller_manager = match controller_manager {
+            Some((binary, controllers)) => {
+                let args = controller_manager::args(&folder, &kubectl.kubeconfig, &controllers);
                 let (server, _) = start_on_free_ports(|[port]| {
                     Ok(program(controller_manager::NAME, &binary, &args, port, "/healthz"))
                 })

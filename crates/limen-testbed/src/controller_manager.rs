@@ -8,7 +8,7 @@ pub(crate) const NAME: &str = "kube-controller-manager";
 
 /// The arguments that do not depend on the port. The certificates are those
 /// that the API server's arguments have written.
-pub(crate) fn args(folder: &Folder, kubeconfig: &Path) -> Vec<String> {
+pub(crate) fn args(folder: &Folder, kubeconfig: &Path, controllers: &str) -> Vec<String> {
     let file = |name| folder.file(name).display().to_string();
     vec![
         format!("--kubeconfig={}", kubeconfig.display()),
@@ -16,6 +16,7 @@ pub(crate) fn args(folder: &Folder, kubeconfig: &Path) -> Vec<String> {
         format!("--service-account-private-key-file={}", file("service-accounts.key")),
         format!("--tls-cert-file={}", file("serving.crt")),
         format!("--tls-private-key-file={}", file("serving.key")),
+        format!("--controllers={controllers}"),
         "--bind-address=127.0.0.1".into(),
         // It is the only one; an election would only delay it.
         "--leader-elect=false".into(),
