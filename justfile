@@ -24,3 +24,9 @@ e2e:
 # The store beside a real etcd: writes, memory, start, watches.
 bench-store *arguments:
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen-store --bench store -- {{arguments}}
+
+# Limen and a real kube-apiserver answer the same requests; every difference is listed or printed.
+blackbox:
+    tools/python-client
+    cargo build -p limen
+    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo test -p limen-apiserver --features blackbox --test blackbox
