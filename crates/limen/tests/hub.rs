@@ -1,0 +1,153 @@
+//! `limen hub` as a process: started, stopped, killed and started again.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ListParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::json;
+
+/// A hub that is killed, at the latest, when the test ends.
+struct Hub {
+    process: Child,
+}
+
+impl Hub {
+    fn start(folder: &Path, port: u16) -> Self {
+        let mut process =
+            command(folder, port).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert!(line.starts_with("The hub is ready at https://127.0.0.1:"), "{line}");
+        // What it says later must not fill the pipe.
+        std::thread::spawn(move || output.read_to_string(&mut String::new()));
+        Self { process }
+    }
+
+    fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn command(folder: &Path, port: u16) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_limen"));
+    command
+        .arg("hub")
+        .arg("--data-dir")
+        .arg(folder)
+        .args(["--listen", &format!("127.0.0.1:{port}")]);
+    command
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+async fn config_maps(folder: &Path) -> Api<ConfigMap> {
+    let kubeconfig = Kubeconfig::read_from(folder.join("kubeconfig")).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    Api::default_namespaced(Client::try_from(config).unwrap())
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"key": "value"}})).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_objects_survive_kill_9() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mut acknowledged: Vec<String> = Vec::new();
+    for round in 0..5 {
+        let hub = Hub::start(folder.path(), port);
+        let objects = config_maps(folder.path()).await;
+        let found = objects.list(&ListParams::default()).await.unwrap();
+        let names: Vec<_> =
+            found.items.iter().filter_map(|object| object.metadata.name.clone()).collect();
+        for name in &acknowledged {
+            assert!(names.contains(name), "{name} was acknowledged and is gone");
+        }
+
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let objects = objects.clone();
+                tokio::spawn(async move {
+                    let mut written = Vec::new();
+                    for n in 0.. {
+                        let name = format!("round-{round}-{writer}-{n}");
+                        // The server goes away in the middle of this.
+                        let create = objects.create(&PostParams::default(), &config_map(&name));
+                        match tokio::time::timeout(Duration::from_secs(5), create).await {
+                            Ok(Ok(_)) => written.push(name),
+                            _ => break,
+                        }
+                    }
+                    written
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        hub.kill();
+        for writer in writers {
+            acknowledged.extend(writer.await.unwrap());
+        }
+    }
+    assert!(acknowledged.len() > 20, "only {} objects were written", acknowledged.len());
+}
+
+#[test]
+fn a_hub_ends_when_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut hub = Hub::start(folder.path(), free_port());
+    let id = hub.process.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(status) = hub.process.try_wait().unwrap() {
+            assert!(status.success(), "{status}");
+            break;
+        }
+        assert!(Instant::now() < deadline, "the hub goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_stops_a_hub_from_starting_is_said_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let _running = Hub::start(folder.path(), port);
+    let other = tempfile::tempdir().unwrap();
+    let unknown_store = |command: &mut Command| {
+        command.args(["--store", "mysql=somewhere"]);
+    };
+    let cases: [(&Path, u16, &dyn Fn(&mut Command), &str); 3] = [
+        (folder.path(), free_port(), &|_| {}, "is in use by another process"),
+        (other.path(), port, &|_| {}, "cannot listen on"),
+        (other.path(), free_port(), &unknown_store, "it must be etcd=URL"),
+    ];
+    for (folder, port, change, expected) in cases {
+        let mut command = command(folder, port);
+        change(&mut command);
+        let output = command.output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success());
+        assert!(error.starts_with("limen: ") && error.contains(expected), "{error}");
+        assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    }
+}
