@@ -91,7 +91,8 @@ async fn acknowledged_objects_survive_kill_9() {
                     for n in 0.. {
                         let name = format!("round-{round}-{writer}-{n}");
                         // The server goes away in the middle of this.
-                        let create = objects.create(&PostParams::default(), &config_map(&name));
+                        let (params, object) = (PostParams::default(), config_map(&name));
+                        let create = objects.create(&params, &object);
                         match tokio::time::timeout(Duration::from_secs(5), create).await {
                             Ok(Ok(_)) => written.push(name),
                             _ => break,
@@ -133,18 +134,13 @@ fn what_stops_a_hub_from_starting_is_said_in_one_line() {
     let port = free_port();
     let _running = Hub::start(folder.path(), port);
     let other = tempfile::tempdir().unwrap();
-    let unknown_store = |command: &mut Command| {
-        command.args(["--store", "mysql=somewhere"]);
-    };
-    let cases: [(&Path, u16, &dyn Fn(&mut Command), &str); 3] = [
-        (folder.path(), free_port(), &|_| {}, "is in use by another process"),
-        (other.path(), port, &|_| {}, "cannot listen on"),
-        (other.path(), free_port(), &unknown_store, "it must be etcd=URL"),
+    let cases = [
+        (folder.path(), free_port(), None, "is in use by another process"),
+        (other.path(), port, None, "cannot listen on"),
+        (other.path(), free_port(), Some("--store=mysql=somewhere"), "it must be etcd=URL"),
     ];
-    for (folder, port, change, expected) in cases {
-        let mut command = command(folder, port);
-        change(&mut command);
-        let output = command.output().unwrap();
+    for (folder, port, argument, expected) in cases {
+        let output = command(folder, port).args(argument).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success());
         assert!(error.starts_with("limen: ") && error.contains(expected), "{error}");

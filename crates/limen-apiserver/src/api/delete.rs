@@ -42,6 +42,9 @@ pub(crate) enum Deleted {
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
 
+/// Namespaces that every cluster needs.
+const PERMANENT: [&str; 3] = ["default", "kube-system", "kube-public"];
+
 impl Deletion {
     /// From the query and the body, of which the body wins.
     pub(crate) fn new(options: &Options, body: &Value) -> ApiResult<Self> {
@@ -104,6 +107,10 @@ fn invalid(error: &FieldError) -> ApiError {
     ApiError::invalid(subject, "", std::slice::from_ref(error))
 }
 
+fn is_namespace(scope: &Scope) -> bool {
+    scope.kind.group.is_empty() && scope.kind.kind == "Namespace"
+}
+
 fn shows_deleted(scope: &Scope) -> bool {
     scope.kind.group.is_empty()
         && matches!(scope.kind.kind.as_str(), "Pod" | "Service" | "ServiceAccount")
@@ -158,6 +165,10 @@ impl Api {
             let object = stored.object(&scope.api_version(), &scope.kind.kind);
             deletion.check(scope, name, &object)?;
 
+            if is_namespace(scope) && PERMANENT.contains(&name) {
+                let detail = "this namespace may not be deleted";
+                return Err(ApiError::forbidden(scope.subject(), name, detail));
+            }
             let marked = self.mark(scope, &object, deletion);
             let txn = match &marked {
                 Some(marked) if *marked == object => return Ok(Deleted::Waiting(stored)),
@@ -203,7 +214,7 @@ impl Api {
                 Propagation::Orphan => finalizers.push(ORPHAN.into()),
             }
         }
-        let is_namespace = scope.kind.group.is_empty() && scope.kind.kind == "Namespace";
+        let is_namespace = is_namespace(scope);
         let holds_content = is_namespace
             && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
         if finalizers.is_empty() && !holds_content {

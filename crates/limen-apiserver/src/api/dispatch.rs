@@ -202,10 +202,18 @@ impl Api {
         let Asked { verb, options, wanted, .. } = &asked;
         let (options, wanted) = (options.clone(), *wanted);
         let name = asked.path.name.clone().unwrap_or_default();
+        // A subresource is a part of its object: it is neither made nor deleted by itself.
+        let part = asked.path.subresource.is_some();
+        if part && !matches!(verb, Verb::Get | Verb::Update | Verb::Patch) {
+            return Err(ApiError::method_not_allowed());
+        }
         Ok(match verb {
             Verb::Get => self.get(&scope, &name, &options, wanted).await?.into(),
             Verb::List => self.list(&scope, &options, wanted).await?.into(),
-            Verb::Watch => self.watch(scope, options, wanted).await?.into(),
+            Verb::Watch => {
+                let options = if name.is_empty() { options } else { options.only(&name) };
+                self.watch(scope, options, wanted).await?.into()
+            }
             Verb::Create => self.on_create(&asked, &scope).await?,
             Verb::Update => self.on_update(&asked, &scope, &name).await?,
             Verb::Patch => self.on_patch(&asked, &scope, &name).await?,

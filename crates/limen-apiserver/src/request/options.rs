@@ -48,6 +48,12 @@ impl Options {
         Ok(options)
     }
 
+    /// The same, for one object.
+    pub(crate) fn only(mut self, name: &str) -> Self {
+        self.fields = self.fields.and_name(name);
+        self
+    }
+
     fn set(&mut self, name: &str, value: &str) -> ApiResult<()> {
         match name {
             "watch" => self.watch = flag(value),

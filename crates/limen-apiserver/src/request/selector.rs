@@ -160,6 +160,13 @@ impl FieldSelector {
         &self.0
     }
 
+    /// These requirements and one more, on the name.
+    pub(crate) fn and_name(mut self, name: &str) -> Self {
+        let field = "metadata.name".to_owned();
+        self.0.push(FieldRequirement { field, value: name.to_owned(), equal: true });
+        self
+    }
+
     /// The one name that objects must have, if the selector says so.
     pub(crate) fn name(&self) -> Option<&str> {
         let named = |requirement: &&FieldRequirement| {
