@@ -117,7 +117,7 @@ pub struct Server {
     url: String,
     kubeconfig: PathBuf,
     stopping: CancellationToken,
-    serving: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Server {
@@ -154,16 +154,16 @@ impl Server {
             address: address.to_string(),
         });
         controllers::bootstrap(&api).await?;
-        controllers::start(&api);
+        let mut tasks = controllers::start(&api);
 
         let url = format!("https://{address}");
         let kubeconfig = data_dir.join("kubeconfig");
         let names = KubeconfigNames { cluster: "limen", user: "limen-admin", context: "limen" };
         pki.write_kubeconfig(&kubeconfig, &url, &names)?;
         let serve = crate::server::serve(api.clone(), listener, Arc::new(tls), stopping.clone());
-        let serving = tokio::spawn(serve);
-        tokio::spawn(renew(folder, serving_names, certificate, stopping.clone()));
-        Ok(Self { api, url, kubeconfig, stopping, serving })
+        tasks.push(tokio::spawn(serve));
+        tasks.push(tokio::spawn(renew(folder, serving_names, certificate, stopping.clone())));
+        Ok(Self { api, url, kubeconfig, stopping, tasks })
     }
 
     /// Where the server is.
@@ -184,7 +184,9 @@ impl Server {
     /// Ends watches, lets requests finish, and returns when nothing is going on any more.
     pub async fn stop(self) {
         self.stopping.cancel();
-        // A task that panicked has nothing left to finish.
-        let _ = self.serving.await;
+        for task in self.tasks {
+            // A task that panicked has nothing left to finish.
+            let _ = task.await;
+        }
     }
 }

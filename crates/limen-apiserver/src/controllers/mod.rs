@@ -14,15 +14,19 @@ mod retention;
 
 use std::sync::Arc;
 
+use tokio::task::JoinHandle;
+
 pub(crate) use bootstrap::bootstrap;
 
 use crate::api::Api;
 
 /// Starts all of them; they end when the API is stopping.
-pub(crate) fn start(api: &Arc<Api>) {
-    tokio::spawn(access::run(api.clone()));
-    tokio::spawn(custom_resources::run(api.clone()));
-    tokio::spawn(garbage::run(api.clone()));
-    tokio::spawn(namespaces::run(api.clone()));
-    tokio::spawn(retention::run(api.clone()));
+pub(crate) fn start(api: &Arc<Api>) -> Vec<JoinHandle<()>> {
+    vec![
+        tokio::spawn(access::run(api.clone())),
+        tokio::spawn(custom_resources::run(api.clone())),
+        tokio::spawn(garbage::run(api.clone())),
+        tokio::spawn(namespaces::run(api.clone())),
+        tokio::spawn(retention::run(api.clone())),
+    ]
 }
