@@ -1,7 +1,7 @@
 //! The file store beside a real etcd, on the same disk, in one run.
 //!
-//! Each figure is the median of rounds that alternate between the two, so that a slow minute of
-//! the machine hits both. etcd is driven through `EtcdStore` over loopback, which is how a hub
+//! Rates of writes and watches are medians of rounds that alternate between the two, so that a slow
+//! minute of the machine hits both; memory, start and unread watches are one run each. etcd is driven through `EtcdStore` over loopback, which is how a hub
 //! would use it; CPU time counts both sides of that connection.
 //!
 //! `just bench-store` runs it; `just bench-store quick` is a short run for a look.
