@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use limen_apiserver::{Server, ServerOptions};
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Run the hub: a Kubernetes API that people submit their objects to.
 #[derive(Args)]
@@ -66,6 +67,9 @@ impl Hub {
 
     async fn serve(self) -> Result<()> {
         let start = Instant::now();
+        // From here on, so that no signal can end the process before it has closed its store.
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
         std::fs::create_dir_all(&self.data_dir)
             .with_context(|| format!("cannot make the folder {}", self.data_dir.display()))?;
         let store = self.open_store().await?;
@@ -86,7 +90,10 @@ impl Hub {
         println!("  kubectl get namespaces");
         println!();
         println!("Press Ctrl-C to stop it; everything is kept in {}.", self.data_dir.display());
-        terminated().await?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
         server.stop().await;
         Ok(())
     }
@@ -120,13 +127,4 @@ impl Hub {
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
-}
-
-/// Waits until somebody wants the process to end.
-async fn terminated() -> Result<()> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    tokio::select! {
-        _ = terminate.recv() => Ok(()),
-        interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
-    }
 }
