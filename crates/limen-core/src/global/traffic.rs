@@ -1,0 +1,266 @@
+//! How traffic is shared among targets: the resolved form of a `TrafficPolicy`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How traffic is shared among targets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TrafficRules {
+    /// Exact shares by version group or by cluster, decided before locality.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
+    /// Requests in a second that one ready endpoint can take; with it a cluster's excess goes to
+    /// the next nearest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_endpoint: Option<f64>,
+    /// Clusters in the order in which they take over, in place of the nearest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failover: Vec<String>,
+    /// Which clients may be served where.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub residency: Vec<Residency>,
+    /// What keeps a client with its target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Affinity>,
+    /// How edges find out whether a target is well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_check: Option<HealthCheck>,
+    /// When a failing address is left alone for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outliers: Option<Outliers>,
+    /// What is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<Retries>,
+    /// How long anything may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<Timeouts>,
+    /// How targets that speak TLS are verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream_tls: Option<UpstreamTls>,
+    /// Connections that one edge may have open to one address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_connections: Option<u32>,
+}
+
+/// Exact shares, whatever the geography.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Split {
+    /// Weights by version group; what is not named gets nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, u32>,
+    /// Weights by cluster; what is not named gets nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clusters: BTreeMap<String, u32>,
+    /// Requests with such a header or cookie go to a group whatever the weights say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<HeaderMatch>,
+    /// Keep a client with the group it was given first.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub sticky: bool,
+    /// The steps of a canary, when the weights move by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<Canary>,
+}
+
+/// Requests that are sent to a group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeaderMatch {
+    /// The header's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// The cookie's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<String>,
+    /// The value; nothing means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The group.
+    pub group: String,
+}
+
+/// A canary that moves by itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Canary {
+    /// The group that is on trial.
+    pub group: String,
+    /// Its share in percent, step by step.
+    pub steps: Vec<u8>,
+    /// How long each step is watched.
+    pub step_seconds: u32,
+    /// The share of answers, in percent, that must not be 5xx.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_success_percent: Option<f64>,
+    /// How slow one answer in a hundred may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_p99_milliseconds: Option<u32>,
+}
+
+/// Which clients may be served where.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Residency {
+    /// The regions or countries that clients come from; none means all clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<String>,
+    /// The regions that may serve them; none means all that are not denied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    /// The regions that may not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<String>,
+}
+
+/// What keeps a client with its target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Affinity {
+    /// A cookie that the edge sets, with this name.
+    Cookie(String),
+    /// The value of this header.
+    Header(String),
+    /// The client's address.
+    SourceAddress,
+}
+
+/// How edges find out whether a target is well.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthCheck {
+    /// What is asked.
+    pub kind: HealthCheckKind,
+    /// The path to ask for.
+    pub path: String,
+    /// The host to ask for; nothing means the first host of the rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Time between two checks.
+    pub interval_milliseconds: u32,
+    /// How long an answer may take.
+    pub timeout_milliseconds: u32,
+    /// Failures in a row that make it unhealthy.
+    pub unhealthy_threshold: u32,
+    /// Successes in a row that make it healthy again.
+    pub healthy_threshold: u32,
+}
+
+impl Default for HealthCheck {
+    fn default() -> Self {
+        Self {
+            kind: HealthCheckKind::Tcp,
+            path: "/".to_owned(),
+            host: None,
+            interval_milliseconds: 1000,
+            timeout_milliseconds: 800,
+            unhealthy_threshold: 2,
+            healthy_threshold: 2,
+        }
+    }
+}
+
+/// What a health check asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HealthCheckKind {
+    /// A connection is enough.
+    #[default]
+    Tcp,
+    /// An answer below 400 to a GET.
+    Http,
+    /// The same over TLS.
+    Https,
+    /// `grpc.health.v1.Health/Check` says SERVING.
+    Grpc,
+}
+
+/// When a failing address is left alone for a while.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Outliers {
+    /// Failures in a row (no connection, reset, 502, 503, 504) that eject it.
+    pub consecutive_failures: u32,
+    /// How long it is left alone; longer each time.
+    pub eject_seconds: u32,
+    /// The share of addresses, in percent, that may be ejected at once.
+    pub max_ejected_percent: u8,
+}
+
+impl Default for Outliers {
+    fn default() -> Self {
+        Self { consecutive_failures: 5, eject_seconds: 10, max_ejected_percent: 50 }
+    }
+}
+
+/// What is tried again, on another address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Retries {
+    /// Attempts after the first.
+    pub attempts: u32,
+    /// Retries may be this share, in percent, of all requests.
+    pub budget_percent: u8,
+    /// Answers that are tried again for methods that are safe, besides failures to connect.
+    pub statuses: Vec<u16>,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self { attempts: 2, budget_percent: 20, statuses: vec![502, 503, 504] }
+    }
+}
+
+/// How long anything may take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Timeouts {
+    /// To connect.
+    pub connect_milliseconds: u32,
+    /// Until the head of the answer is there.
+    pub response_milliseconds: u32,
+    /// Without a byte in either direction.
+    pub idle_milliseconds: u32,
+    /// The whole request; nothing means as long as it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_milliseconds: Option<u32>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect_milliseconds: 1000,
+            response_milliseconds: 60_000,
+            idle_milliseconds: 300_000,
+            request_milliseconds: None,
+        }
+    }
+}
+
+/// How targets that speak TLS are verified.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpstreamTls {
+    /// The name in their certificate; nothing means the request's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
+    /// The Secret with the authority they come from (key `ca.crt`); nothing means the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_secret: Option<String>,
+    /// Do not verify at all. Written out, or not done.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub insecure_skip_verify: bool,
+}
+
+/// How much one client may ask for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientLimit {
+    /// Requests in a second, by client address.
+    pub requests_per_second: f64,
+    /// How many more in a moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+}

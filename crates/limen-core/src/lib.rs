@@ -1,0 +1,19 @@
+//! The domain of Limen, as pure functions over plain data.
+//!
+//! ```text
+//! Federated ─┐
+//! clusters  ─┼─ plan ──► one leaf per member ──► (sync) ──► observations
+//!            │                                                  │
+//!            │                              merge ◄─────────────┤
+//!            │                                                  │
+//!            └────────────────── compile ◄──────────────────────┘
+//!                                   │
+//!                              GlobalIngress ──► decide, for every request and every DNS answer
+//! ```
+//!
+//! Nothing here has a clock, a socket, a file or randomness of its own: `now` is an argument. The
+//! same functions run in the hub, the gateways, the DNS servers, `limen explain` and the
+//! simulator, so that all of them always agree.
+
+pub mod global;
+pub mod locality;
