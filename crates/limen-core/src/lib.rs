@@ -15,5 +15,15 @@
 //! same functions run in the hub, the gateways, the DNS servers, `limen explain` and the
 //! simulator, so that all of them always agree.
 
+pub mod federated;
 pub mod global;
+pub mod health;
+pub mod hold;
+pub mod leaf;
 pub mod locality;
+pub mod merge;
+pub mod placement;
+pub mod plan;
+pub mod reconcile;
+pub mod rollout;
+pub mod selector;

@@ -1,0 +1,119 @@
+//! The one model that every dialect becomes.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::rollout::Wave;
+use crate::selector::Selector;
+
+/// A kind of object, as the API of a cluster names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind {
+    /// Group and version, `v1` for the core group.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// What paths call it.
+    pub plural: String,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+}
+
+/// One object of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// The kind.
+    pub kind: Kind,
+    /// Its namespace, if it has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+/// What a person wants in the members, whatever words they used for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Federated {
+    /// What the person submitted.
+    pub root: ObjectId,
+    /// The uid of that, which leaves carry.
+    pub root_uid: String,
+    /// The object that members shall hold.
+    pub leaf: ObjectId,
+    /// What it looks like before overrides.
+    pub template: Value,
+    /// Which members.
+    pub placement: Placement,
+    /// How leaves differ, in order.
+    pub overrides: Vec<Override>,
+    /// What to do where a member already has such an object.
+    pub on_conflict: OnConflict,
+    /// What becomes of leaves when the root is deleted.
+    pub on_delete: OnDelete,
+    /// The order in which members get a change; empty means all at once.
+    pub waves: Vec<Wave>,
+    /// Fields that belong to each member, as JSON pointers: never applied.
+    pub retained: Vec<String>,
+}
+
+/// Which members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// These, by name.
+    Clusters(Vec<String>),
+    /// Those whose labels match; an empty selector matches all.
+    Selector(Selector),
+    /// None: nothing was said.
+    Nowhere,
+}
+
+/// How leaves differ in some members.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Override {
+    /// Where.
+    pub clusters: Placement,
+    /// The change.
+    pub patch: json_patch::Patch,
+}
+
+/// What to do where a member already has such an object that is not a leaf of this hub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnConflict {
+    /// Take it over and make it conform.
+    #[default]
+    Adopt,
+    /// Touch nothing, and say so.
+    Abort,
+}
+
+/// What becomes of leaves when the root is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDelete {
+    /// They are deleted too.
+    #[default]
+    Cascade,
+    /// They stay, owned by nobody.
+    Orphan,
+}
+
+impl Kind {
+    /// The group, empty for the core group.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// The version.
+    pub fn version(&self) -> &str {
+        self.api_version.rsplit_once('/').map_or(self.api_version.as_str(), |(_, version)| version)
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = &self.kind.kind;
+        match &self.namespace {
+            Some(namespace) => write!(f, "{kind} {namespace}/{}", self.name),
+            None => write!(f, "{kind} {}", self.name),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Template × placement × overrides: one leaf per member.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use json_patch::Patch;
+use serde_json::Value;
+
+use crate::federated::Federated;
+use crate::leaf::{self, Leaf};
+use crate::placement::Clusters;
+
+/// What members shall hold of one root.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The leaf of each selected member. Members with equal leaves share one.
+    pub leaves: BTreeMap<String, Arc<Leaf>>,
+    /// Members whose overrides cannot be applied: they keep what they have.
+    pub refused: BTreeMap<String, OverrideError>,
+}
+
+/// An override that does not fit its template.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("override {index} cannot be applied: {reason}")]
+pub struct OverrideError {
+    /// Which one, counted from 0.
+    pub index: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Plans the leaves of one root. `hub` names the hub in the marks that leaves carry.
+pub fn plan(federated: &Federated, clusters: &Clusters, hub: &str) -> Plan {
+    let base = leaf::shape(federated);
+    let mut plan = Plan::default();
+    // Overrides are few and members many: leaves are made once per distinct set of overrides.
+    let mut made: BTreeMap<Vec<usize>, Result<Arc<Leaf>, OverrideError>> = BTreeMap::new();
+    for (name, facts) in clusters {
+        if !federated.placement.selects(name, facts) {
+            continue;
+        }
+        let applying: Vec<usize> = (0..federated.overrides.len())
+            .filter(|&index| federated.overrides[index].clusters.selects(name, facts))
+            .collect();
+        let leaf = made.entry(applying).or_insert_with_key(|applying| {
+            let object = overridden(base.clone(), federated, applying)?;
+            Ok(Arc::new(leaf::finish(object, federated, hub)))
+        });
+        match leaf {
+            Ok(leaf) => drop(plan.leaves.insert(name.clone(), Arc::clone(leaf))),
+            Err(error) => drop(plan.refused.insert(name.clone(), error.clone())),
+        }
+    }
+    plan
+}
+
+fn overridden(
+    mut object: Value,
+    federated: &Federated,
+    applying: &[usize],
+) -> Result<Value, OverrideError> {
+    let identity = |object: &Value| {
+        (object["metadata"]["name"].clone(), object["metadata"]["namespace"].clone())
+    };
+    let before = identity(&object);
+    for &index in applying {
+        let Patch(operations) = &federated.overrides[index].patch;
+        let refuse = |reason: String| OverrideError { index, reason };
+        json_patch::patch(&mut object, operations).map_err(|error| refuse(error.to_string()))?;
+        if !object.is_object() || identity(&object) != before {
+            return Err(refuse("it changes which object this is".to_owned()));
+        }
+    }
+    Ok(object)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! What to do about one leaf in one member.
+
+use serde_json::Value;
+
+use crate::federated::OnConflict;
+use crate::leaf::{HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
+
+/// What a member holds under the name of a leaf, as far as decisions need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its uid, which a deletion names so that nothing newer is hit.
+    pub uid: String,
+    /// Its version.
+    pub resource_version: String,
+    /// The hub that it is a leaf of.
+    pub hub: Option<String>,
+    /// The root that it is a leaf of.
+    pub root_uid: Option<String>,
+    /// What it was last made to look like.
+    pub applied: Option<String>,
+    /// A hash of all that is not status or bookkeeping of the server.
+    pub fingerprint: u64,
+    /// It is being deleted.
+    pub deleting: bool,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing: it is as it shall be, or none of our business.
+    Keep,
+    /// Create it.
+    Create,
+    /// Make it look as it shall: it is a leaf of ours that differs.
+    Update,
+    /// Take it over: it is there, and not a leaf of this root.
+    Adopt,
+    /// Touch nothing: it is there, and not ours to take.
+    Refuse(Refusal),
+    /// Delete it.
+    Delete,
+    /// Take our marks off and leave it be.
+    Release,
+    /// Wait until it is gone.
+    Wait,
+}
+
+/// Why something is left alone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The member had it before, and the policy says not to take it over.
+    #[error(
+        "the cluster already has such an object, and onConflict is Abort; delete it there, rename it, or set onConflict: Adopt"
+    )]
+    Foreign,
+    /// Another hub keeps it.
+    #[error("it is a leaf of another hub ({0}); remove its label {HUB_LABEL} to give it up there")]
+    OtherHub(String),
+}
+
+/// What shall become of a leaf.
+#[derive(Clone, Debug)]
+pub enum Wanted<'a> {
+    /// The member shall hold this. `settled` is the fingerprint of what the last apply gave, if
+    /// that is known: a member may complete what it is given, and that is no drift.
+    Leaf {
+        /// The leaf.
+        leaf: &'a Leaf,
+        /// The uid of the root.
+        root_uid: &'a str,
+        /// What to do about objects that are no leaves.
+        on_conflict: OnConflict,
+        /// What the member made of it last.
+        settled: Option<u64>,
+        /// Whether everything in the leaf is in the object as well, where that was looked at.
+        contained: bool,
+    },
+    /// The member shall not hold it any more.
+    Nothing,
+    /// The member shall keep it, and we forget it.
+    Orphan,
+}
+
+/// Decides what to do about one object in one member.
+pub fn decide(wanted: &Wanted<'_>, held: Option<&Held>, hub: &str) -> Action {
+    let ours = held.is_some_and(|held| held.hub.as_deref() == Some(hub));
+    match (wanted, held) {
+        (Wanted::Leaf { .. }, None) => Action::Create,
+        (Wanted::Leaf { .. }, Some(held)) if held.deleting => Action::Wait,
+        (Wanted::Leaf { leaf, root_uid, on_conflict, settled, contained }, Some(held)) => {
+            if !ours {
+                return match (&held.hub, on_conflict) {
+                    (Some(other), _) => Action::Refuse(Refusal::OtherHub(other.clone())),
+                    (None, OnConflict::Adopt) => Action::Adopt,
+                    (None, OnConflict::Abort) => Action::Refuse(Refusal::Foreign),
+                };
+            }
+            let same = held.applied.as_ref() == Some(&leaf.hash)
+                && held.root_uid.as_deref() == Some(root_uid);
+            let unchanged = settled.map_or(*contained, |settled| settled == held.fingerprint);
+            if same && unchanged { Action::Keep } else { Action::Update }
+        }
+        (Wanted::Nothing | Wanted::Orphan, Some(_)) if !ours => Action::Keep,
+        (Wanted::Nothing | Wanted::Orphan, None) => Action::Keep,
+        (Wanted::Nothing, Some(held)) if held.deleting => Action::Wait,
+        (Wanted::Nothing, Some(_)) => Action::Delete,
+        (Wanted::Orphan, Some(_)) => Action::Release,
+    }
+}
+
+impl Held {
+    /// What decisions need of an object.
+    pub fn of(object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Self {
+            uid: text(&metadata["uid"]).unwrap_or_default(),
+            resource_version: text(&metadata["resourceVersion"]).unwrap_or_default(),
+            hub: text(&metadata["labels"][HUB_LABEL]),
+            root_uid: text(&metadata["labels"][ROOT_LABEL]),
+            applied: text(&metadata["annotations"][HASH_ANNOTATION]),
+            fingerprint: fingerprint(object),
+            deleting: metadata["deletionTimestamp"].is_string(),
+        }
+    }
+}
+
+/// A hash of what a person could have changed: not status, nor what the server keeps for itself.
+fn fingerprint(object: &Value) -> u64 {
+    let mut hash = Fnv::default();
+    for (field, value) in object.as_object().into_iter().flatten() {
+        match field.as_str() {
+            "status" => {}
+            "metadata" => {
+                for field in ["labels", "annotations", "ownerReferences", "finalizers"] {
+                    hash.value(&value[field]);
+                }
+            }
+            _ => {
+                hash.bytes(field.as_bytes());
+                hash.value(value);
+            }
+        }
+    }
+    hash.0
+}
+
+/// FNV-1a, fed with a value piece by piece so that no text is made of it.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes.iter().chain(&[0xff]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Null => self.bytes(b"n"),
+            Value::Bool(value) => self.bytes(if *value { b"t" } else { b"f" }),
+            Value::Number(value) => self.bytes(value.to_string().as_bytes()),
+            Value::String(value) => {
+                self.bytes(b"s");
+                self.bytes(value.as_bytes());
+            }
+            Value::Array(values) => {
+                self.bytes(b"[");
+                values.iter().for_each(|value| self.value(value));
+                self.bytes(b"]");
+            }
+            Value::Object(fields) => {
+                self.bytes(b"{");
+                for (field, value) in fields {
+                    self.bytes(field.as_bytes());
+                    self.value(value);
+                }
+                self.bytes(b"}");
+            }
+        }
+    }
+}
+
+/// Where an object lacks something of a leaf or differs from it, as paths for people; at most
+/// `limit` of them. What the object has beyond the leaf is the member's own.
+pub fn differences(leaf: &Value, object: &Value, limit: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    compare(leaf, object, &mut String::new(), &mut found, limit);
+    found
+}
+
+fn compare(want: &Value, have: &Value, path: &mut String, found: &mut Vec<String>, limit: usize) {
+    if found.len() >= limit {
+        return;
+    }
+    let mut inside = |part: &str, want: &Value, have: &Value| {
+        let length = path.len();
+        path.push_str(part);
+        compare(want, have, path, found, limit);
+        path.truncate(length);
+    };
+    match (want, have) {
+        (Value::Object(want), Value::Object(have)) => {
+            for (field, value) in want {
+                inside(&format!(".{field}"), value, have.get(field).unwrap_or(&Value::Null));
+            }
+        }
+        (Value::Array(want), Value::Array(have)) if want.len() == have.len() => {
+            for (index, (want, have)) in want.iter().zip(have).enumerate() {
+                inside(&format!("[{index}]"), want, have);
+            }
+        }
+        // An API server leaves out what is empty.
+        (Value::Null, Value::Null) => {}
+        (Value::Object(want), Value::Null) if want.is_empty() => {}
+        (Value::Array(want), Value::Null) if want.is_empty() => {}
+        (Value::String(want), Value::Null) if want.is_empty() => {}
+        _ if want == have || quantities_equal(want, have) => {}
+        _ => found.push(path.trim_start_matches('.').to_owned()),
+    }
+}
+
+/// Whether two resource quantities are the same amount in other words, such as `1000m` and `1`.
+fn quantities_equal(want: &Value, have: &Value) -> bool {
+    let amount = |value: &Value| match value {
+        Value::String(text) => quantity(text),
+        Value::Number(number) => number.as_f64(),
+        _ => None,
+    };
+    matches!((amount(want), amount(have)), (Some(want), Some(have)) if want == have)
+}
+
+fn quantity(text: &str) -> Option<f64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..digits].parse().ok()?;
+    let factor = match &text[digits..] {
+        "" => 1.0,
+        "n" => 1e-9,
+        "u" => 1e-6,
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "Ki" => 1024.0,
+        "Mi" => 1024.0 * 1024.0,
+        "Gi" => 1024.0 * 1024.0 * 1024.0,
+        "Ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some(number * factor)
+}
+
+#[cfg(test)]
+mod tests;
