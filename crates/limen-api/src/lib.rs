@@ -1,6 +1,34 @@
 //! The objects of `limen.dev/v1alpha1`, and the dialects that turn what people submit into the
 //! model of `limen-core`.
 
+mod cluster;
+mod crds;
+pub mod dialect;
+mod federated_status;
+mod federated_type;
 mod global_ingress;
+mod kinds;
+mod placement_policy;
 
+pub use cluster::{
+    Cluster, ClusterSpec, ClusterStatus, ClusterVerdicts, Mode, SecretReference, TimedVerdict,
+    Tombstone,
+};
+pub use crds::{
+    ONE_OBJECT_GROUP, THREE_OBJECT_GROUP, all as crds, federated_kind, three_object_kinds,
+};
+pub use federated_status::{
+    FederatedStatus, FederatedStatusSpec, LeafReport, LeafState, RootReference,
+};
+pub use federated_type::{FederatedType, FederatedTypeSpec, Scope};
 pub use global_ingress::{GlobalIngress, GlobalIngressStatus};
+pub use kinds::{NATIVE, kind};
+pub use placement_policy::{
+    ClusterName, OnConflictSpec, OnDeleteSpec, OverrideSpec, PatchOperation, PlacementPolicy,
+    PlacementPolicySpec, PlacementPolicyStatus, PlacementSpec, RolloutSpec, RootSelector,
+};
+
+/// The namespace that Limen keeps its own objects in, on the hub and in members.
+pub const NAMESPACE: &str = "limen-system";
+/// Held by a root while members may hold leaves of it.
+pub const FINALIZER: &str = "limen.dev/leaves";

@@ -84,6 +84,8 @@ pub enum OnConflict {
     Adopt,
     /// Touch nothing, and say so.
     Abort,
+    /// Use it as it is, without making it ours: the way of namespaces, which others live in too.
+    Share,
 }
 
 /// What becomes of leaves when the root is deleted.

@@ -90,6 +90,7 @@ pub fn decide(wanted: &Wanted<'_>, held: Option<&Held>, hub: &str) -> Action {
         (Wanted::Leaf { leaf, root_uid, on_conflict, settled, contained }, Some(held)) => {
             if !ours {
                 return match (&held.hub, on_conflict) {
+                    (_, OnConflict::Share) => Action::Keep,
                     (Some(other), _) => Action::Refuse(Refusal::OtherHub(other.clone())),
                     (None, OnConflict::Adopt) => Action::Adopt,
                     (None, OnConflict::Abort) => Action::Refuse(Refusal::Foreign),

@@ -117,13 +117,23 @@ pub struct Residency {
 }
 
 /// What keeps a client with its target.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Affinity {
-    /// A cookie that the edge sets, with this name.
-    Cookie(String),
-    /// The value of this header.
-    Header(String),
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Affinity {
+    /// What tells clients apart.
+    pub by: AffinityKey,
+    /// The name of the cookie or header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// What tells clients apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AffinityKey {
+    /// A cookie that the edge sets.
+    #[default]
+    Cookie,
+    /// The value of a header.
+    Header,
     /// The client's address.
     SourceAddress,
 }

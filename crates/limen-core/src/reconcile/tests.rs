@@ -35,6 +35,7 @@ fn nothing_foreign_is_touched_unless_it_is_adopted() {
             held(Some("hub-2")),
             Action::Refuse(Refusal::OtherHub("hub-2".to_owned())),
         ),
+        (wanted(&leaf, OnConflict::Share, None), held(None), Action::Keep),
         (Wanted::Nothing, held(None), Action::Keep),
         (Wanted::Nothing, held(Some("hub-2")), Action::Keep),
         (Wanted::Orphan, held(None), Action::Keep),
