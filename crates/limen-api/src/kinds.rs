@@ -1,5 +1,7 @@
 //! The kinds whose objects are roots by themselves.
 
+use std::sync::Arc;
+
 use limen_core::federated::Kind;
 
 /// API version, kind, plural, namespaced. Namespaces first: what is in them comes after them.
@@ -18,11 +20,11 @@ pub const NATIVE: [(&str, &str, &str, bool); 11] = [
 ];
 
 /// A kind from its row.
-pub fn kind((api_version, kind, plural, namespaced): (&str, &str, &str, bool)) -> Kind {
-    Kind {
+pub fn kind((api_version, kind, plural, namespaced): (&str, &str, &str, bool)) -> Arc<Kind> {
+    Arc::new(Kind {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
         plural: plural.to_owned(),
         namespaced,
-    }
+    })
 }

@@ -1,6 +1,7 @@
 //! The one model that every dialect becomes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -24,7 +25,7 @@ pub struct Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
     /// The kind.
-    pub kind: Kind,
+    pub kind: Arc<Kind>,
     /// Its namespace, if it has one.
     pub namespace: Option<String>,
     /// Its name.

@@ -127,7 +127,7 @@ impl Held {
 }
 
 /// A hash of what a person could have changed: not status, nor what the server keeps for itself.
-fn fingerprint(object: &Value) -> u64 {
+pub fn fingerprint(object: &Value) -> u64 {
     let mut hash = Fnv::default();
     for (field, value) in object.as_object().into_iter().flatten() {
         match field.as_str() {

@@ -16,6 +16,8 @@ mod preferences;
 mod selector;
 mod version2;
 
+use std::sync::Arc;
+
 use limen_core::federated::{Kind, ObjectId};
 use serde_json::Value;
 
@@ -51,7 +53,7 @@ fn field_error(field: impl Into<String>, reason: impl ToString) -> DialectError 
 }
 
 /// Which object this is.
-pub fn identity(object: &Value, kind: &Kind) -> ObjectId {
+pub fn identity(object: &Value, kind: &Arc<Kind>) -> ObjectId {
     let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
     ObjectId {
         kind: kind.clone(),

@@ -1,5 +1,7 @@
 //! Native objects, with annotations of federation v1 or under a `PlacementPolicy`.
 
+use std::sync::Arc;
+
 use limen_core::federated::{Federated, Kind, OnConflict, OnDelete, Placement};
 use limen_core::rollout::Wave;
 use limen_core::selector::{Labels, Selector};
@@ -116,7 +118,7 @@ fn selects(
 /// The model of a native object. What is written on the object itself beats the policy.
 pub fn federate(
     object: &Value,
-    kind: &Kind,
+    kind: &Arc<Kind>,
     policy: Option<&PlacementPolicy>,
 ) -> Result<Federated, DialectError> {
     let annotations = &object["metadata"]["annotations"];

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::PlacementPolicy;
 
-fn native_kind(name: &str) -> Kind {
+fn native_kind(name: &str) -> Arc<Kind> {
     crate::kind(*crate::NATIVE.iter().find(|row| row.1 == name).unwrap())
 }
 

@@ -1,5 +1,7 @@
 //! Federation v2: `Federated<Kind>` in one object, and the earlier form in three.
 
+use std::sync::Arc;
+
 use limen_core::federated::{Federated, Kind, ObjectId, OnDelete, Override, Placement};
 use serde_json::{Value, json};
 
@@ -9,7 +11,11 @@ use super::{DialectError, field_error, identity, overrides, uid};
 use crate::placement_policy::{ClusterName, PlacementSpec};
 
 /// The model of a `Federated<Kind>`; `leaf` is the kind that members hold.
-pub fn one_object(object: &Value, kind: &Kind, leaf: &Kind) -> Result<Federated, DialectError> {
+pub fn one_object(
+    object: &Value,
+    kind: &Arc<Kind>,
+    leaf: &Arc<Kind>,
+) -> Result<Federated, DialectError> {
     let spec = &object["spec"];
     let where_to: PlacementSpec = parsed(&spec["placement"], "spec.placement")?;
     let differing: Vec<_> = parsed(&spec["overrides"], "spec.overrides")?;
@@ -23,8 +29,8 @@ pub fn three_objects(
     object: &Value,
     placing: Option<&Value>,
     overriding: Option<&Value>,
-    kind: &Kind,
-    leaf: &Kind,
+    kind: &Arc<Kind>,
+    leaf: &Arc<Kind>,
 ) -> Result<Federated, DialectError> {
     let placement = match placing {
         None => Placement::Nowhere,
@@ -73,8 +79,8 @@ fn fields_of_spec(entry: &Value, index: usize) -> Result<Override, DialectError>
 
 fn federated(
     object: &Value,
-    kind: &Kind,
-    leaf: &Kind,
+    kind: &Arc<Kind>,
+    leaf: &Arc<Kind>,
     placement: Placement,
     overrides: Vec<Override>,
 ) -> Result<Federated, DialectError> {
@@ -86,7 +92,7 @@ fn federated(
     Ok(Federated {
         // Leaves have the name of the federated object, whatever the template says.
         leaf: ObjectId {
-            kind: leaf.clone(),
+            kind: Arc::clone(leaf),
             namespace: root.namespace.clone().filter(|_| leaf.namespaced),
             name: root.name.clone(),
         },

@@ -8,12 +8,12 @@ use crate::selector::Selector;
 
 fn federated(api_version: &str, kind: &str, template: Value) -> Federated {
     let id = ObjectId {
-        kind: Kind {
+        kind: Arc::new(Kind {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
             plural: format!("{}s", kind.to_lowercase()),
             namespaced: true,
-        },
+        }),
         namespace: Some("default".to_owned()),
         name: "web".to_owned(),
     };

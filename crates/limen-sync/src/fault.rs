@@ -1,0 +1,76 @@
+//! Why a member did not do what it was asked, in words for a person.
+
+/// Why a member did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    /// What kind of trouble it is.
+    pub kind: FaultKind,
+    /// What a person reads.
+    pub message: String,
+}
+
+/// What kind of trouble it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// It cannot be reached, or does not answer in time.
+    Unreachable,
+    /// It does not know who we are: the credential is wrong or has expired.
+    Credential,
+    /// It knows us, and does not let us.
+    Forbidden,
+    /// It does not take the object: invalid, over quota, or denied by a webhook.
+    Rejected,
+    /// Something of it is missing: the namespace, or the kind.
+    Missing,
+    /// It is in trouble itself, or asks us to slow down.
+    Busy,
+}
+
+impl Fault {
+    /// A request that took too long.
+    pub(crate) fn timeout(seconds: u64) -> Self {
+        let message = format!("no answer within {seconds} s");
+        Self { kind: FaultKind::Unreachable, message }
+    }
+}
+
+impl From<kube::Error> for Fault {
+    fn from(error: kube::Error) -> Self {
+        let kube::Error::Api(status) = error else {
+            let message = chain(&error);
+            return Self { kind: FaultKind::Unreachable, message };
+        };
+        let (kind, what) = match status.code {
+            401 => (
+                FaultKind::Credential,
+                "the cluster does not accept the credential (wrong, expired or revoked); run limen join again",
+            ),
+            403 if status.message.contains("exceeded quota") => (FaultKind::Rejected, "over quota"),
+            403 if status.message.contains("admission webhook") => {
+                (FaultKind::Rejected, "denied by a webhook")
+            }
+            403 => (FaultKind::Forbidden, "the cluster does not allow it"),
+            404 => (FaultKind::Missing, "not there"),
+            429 => (FaultKind::Busy, "the cluster asks to slow down"),
+            code if code >= 500 => (FaultKind::Busy, "the cluster is in trouble"),
+            _ => (FaultKind::Rejected, "the cluster does not take it"),
+        };
+        Self { kind, message: format!("{what}: {}", status.message) }
+    }
+}
+
+/// An error with its causes, each said once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !message.contains(&text) {
+            message.push_str(": ");
+            message.push_str(&text);
+        }
+        source = cause.source();
+    }
+    message
+}

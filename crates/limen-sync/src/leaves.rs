@@ -1,0 +1,233 @@
+//! What one member shall hold, what it does hold, and what follows from the two.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use limen_api::LeafState;
+use limen_core::federated::{Kind, ObjectId, OnConflict};
+use limen_core::leaf::Leaf;
+use limen_core::reconcile::{Action, Held, Wanted, decide, differences};
+use serde_json::Value;
+
+/// How many differing fields an Event names.
+const NAMED: usize = 3;
+
+/// What a member shall hold under one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wish {
+    /// The root that it is for.
+    pub root_uid: Arc<str>,
+    /// What shall become of it.
+    pub want: Want,
+}
+
+/// What shall become of a leaf.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Want {
+    /// It shall be there and look like this.
+    Leaf {
+        /// How it shall look.
+        leaf: Arc<Leaf>,
+        /// What to do about objects that are no leaves of ours.
+        on_conflict: OnConflict,
+    },
+    /// It shall be gone.
+    Nothing,
+    /// It shall stay, and be ours no more.
+    Orphan,
+}
+
+/// How far a member is with a leaf.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The root that the leaf says it is of, if it is there.
+    pub held_for: Option<Arc<str>>,
+    /// The state of the wish; nothing when nothing is wished.
+    pub state: Option<LeafState>,
+    /// Why, when it is not synced.
+    pub message: String,
+    /// The leaf's status, as the member has it.
+    pub status: Option<Arc<Value>>,
+    /// Whether that status is about the leaf as it shall be.
+    pub current: bool,
+}
+
+struct Entry {
+    held: Held,
+    /// The fingerprint of the object when it was as it shall be, completed by the member.
+    settled: Option<u64>,
+    /// Where it differed from its leaf when it was seen last.
+    drift: Vec<String>,
+    status: Option<Arc<Value>>,
+    observed: bool,
+}
+
+/// Everything about the leaves of one member.
+pub(crate) struct Leaves {
+    hub: String,
+    wishes: HashMap<Arc<ObjectId>, Wish>,
+    held: HashMap<Arc<ObjectId>, Entry>,
+    /// Objects that are used as they are.
+    shared: HashMap<Arc<ObjectId>, Arc<str>>,
+    troubles: HashMap<Arc<ObjectId>, (LeafState, String)>,
+}
+
+impl Leaves {
+    pub(crate) fn new(hub: String) -> Self {
+        Self {
+            hub,
+            wishes: HashMap::new(),
+            held: HashMap::new(),
+            shared: HashMap::new(),
+            troubles: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn hub(&self) -> &str {
+        &self.hub
+    }
+
+    pub(crate) fn wish(&mut self, id: Arc<ObjectId>, wish: Option<Wish>) {
+        self.shared.remove(&id);
+        self.troubles.remove(&id);
+        match wish {
+            Some(wish) => drop(self.wishes.insert(id, wish)),
+            None => drop(self.wishes.remove(&id)),
+        }
+    }
+
+    pub(crate) fn wished(&self, id: &ObjectId) -> Option<&Wish> {
+        self.wishes.get(id)
+    }
+
+    /// How many leaves the member holds.
+    pub(crate) fn count(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Every leaf of a kind that is wished for or held.
+    pub(crate) fn of_kind(&self, kind: &Kind) -> BTreeSet<Arc<ObjectId>> {
+        let known = self.wishes.keys().chain(self.held.keys());
+        known.filter(|id| *id.kind == *kind).cloned().collect()
+    }
+
+    /// Notes what the member holds. `by_us` says that it is the answer to our own apply.
+    pub(crate) fn observe(&mut self, id: &Arc<ObjectId>, object: &Value, by_us: bool) {
+        let held = Held::of(object);
+        let before = self.held.get(id);
+        if before.is_some_and(|before| newer(&before.held, &held)) {
+            return;
+        }
+        let leaf = match self.wishes.get(id).map(|wish| &wish.want) {
+            Some(Want::Leaf { leaf, .. }) if held.applied.as_deref() == Some(&leaf.hash) => {
+                Some(leaf)
+            }
+            _ => None,
+        };
+        let drift = leaf.map_or(Vec::new(), |leaf| differences(&leaf.object, object, NAMED));
+        // What the member itself makes of a leaf is how that leaf looks there.
+        let settled = match leaf {
+            Some(_) if drift.is_empty() || by_us => Some(held.fingerprint),
+            _ => before.and_then(|before| before.settled),
+        };
+        let status = match &object["status"] {
+            Value::Object(status) if !status.is_empty() => match before {
+                Some(Entry { status: Some(same), .. }) if **same == object["status"] => {
+                    Some(Arc::clone(same))
+                }
+                _ => Some(Arc::new(object["status"].clone())),
+            },
+            _ => None,
+        };
+        let generation = object["metadata"]["generation"].as_i64();
+        let seen = object["status"]["observedGeneration"].as_i64();
+        let observed = match (generation, seen) {
+            (Some(generation), Some(seen)) => seen >= generation,
+            _ => true,
+        };
+        let id = self.held.get_key_value(id).map_or_else(|| Arc::clone(id), |(id, _)| id.clone());
+        self.held.insert(id, Entry { held, settled, drift, status, observed });
+    }
+
+    pub(crate) fn gone(&mut self, id: &ObjectId) {
+        self.held.remove(id);
+    }
+
+    pub(crate) fn share(&mut self, id: &Arc<ObjectId>, root_uid: Arc<str>) {
+        self.shared.insert(id.clone(), root_uid);
+    }
+
+    /// Notes why a wish cannot be fulfilled, or that nothing stands in its way.
+    pub(crate) fn trouble(&mut self, id: &Arc<ObjectId>, trouble: Option<(LeafState, String)>) {
+        match trouble {
+            Some(trouble) => drop(self.troubles.insert(id.clone(), trouble)),
+            None => drop(self.troubles.remove(id)),
+        }
+    }
+
+    /// What is to be done about a leaf, with what differs if it has drifted.
+    pub(crate) fn action(&self, id: &ObjectId) -> (Action, Vec<String>) {
+        let Some(wish) = self.wishes.get(id) else { return (Action::Keep, Vec::new()) };
+        if self.shared.get(id) == Some(&wish.root_uid) {
+            return (Action::Keep, Vec::new());
+        }
+        let entry = self.held.get(id);
+        let wanted = match &wish.want {
+            Want::Leaf { leaf, on_conflict } => Wanted::Leaf {
+                leaf,
+                root_uid: &wish.root_uid,
+                on_conflict: *on_conflict,
+                settled: entry.and_then(|entry| entry.settled),
+                contained: false,
+            },
+            Want::Nothing => Wanted::Nothing,
+            Want::Orphan => Wanted::Orphan,
+        };
+        let drift = entry.map(|entry| entry.drift.clone()).unwrap_or_default();
+        (decide(&wanted, entry.map(|entry| &entry.held), &self.hub), drift)
+    }
+
+    /// The uid of what is held.
+    pub(crate) fn uid(&self, id: &ObjectId) -> Option<&str> {
+        self.held.get(id).map(|entry| entry.held.uid.as_str())
+    }
+
+    /// What the hub should know about a leaf.
+    pub(crate) fn report(&self, id: &ObjectId) -> Report {
+        let entry = self.held.get(id);
+        let wish = self.wishes.get(id);
+        let (action, _) = self.action(id);
+        let trouble = self.troubles.get(id).cloned();
+        let (state, message) = match wish.map(|wish| &wish.want) {
+            None => (None, String::new()),
+            Some(_) if trouble.is_some() => {
+                let (state, message) = trouble.unwrap_or_default();
+                (Some(state), message)
+            }
+            Some(Want::Leaf { .. }) if action == Action::Keep => {
+                let shared = self.shared.contains_key(id);
+                let message =
+                    if shared { "the cluster has its own, which is used as it is" } else { "" };
+                (Some(LeafState::Synced), message.to_owned())
+            }
+            Some(Want::Leaf { .. }) => (Some(LeafState::Pending), String::new()),
+            Some(Want::Nothing | Want::Orphan) => (Some(LeafState::Deleting), String::new()),
+        };
+        let current = state == Some(LeafState::Synced) && entry.is_some_and(|entry| entry.observed);
+        Report {
+            held_for: entry
+                .filter(|entry| entry.held.hub.as_deref() == Some(&self.hub))
+                .and_then(|entry| entry.held.root_uid.as_deref().map(Arc::from)),
+            state,
+            message,
+            status: entry.and_then(|entry| entry.status.clone()),
+            current,
+        }
+    }
+}
+
+/// Whether what is known is newer than what was seen: versions are numbers that grow.
+fn newer(known: &Held, seen: &Held) -> bool {
+    let number = |held: &Held| held.resource_version.parse::<u64>().ok();
+    known.uid == seen.uid && matches!((number(known), number(seen)), (Some(a), Some(b)) if a > b)
+}

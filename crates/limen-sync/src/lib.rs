@@ -1,0 +1,33 @@
+//! The syncer: makes one member hold its leaves, and observes it.
+//!
+//! ```text
+//!            wishes                       list, watch
+//! hub ──────────────────► syncer ◄──────────────────────── member
+//!     ◄──────────────────        ────────────────────────►
+//!            reports               get, apply, delete
+//! ```
+//!
+//! One task owns everything that is known of one member: what it shall hold (wishes), what it does
+//! hold (from watches), and what is still to be done (a queue with back-off). So a slow or dead
+//! member delays no other. A member is written only when something would change there; what to do
+//! about each leaf is decided by `limen_core::reconcile`.
+//!
+//! The same syncer runs in the hub (push) and in a member (pull).
+
+mod fault;
+mod leaves;
+mod object_api;
+mod probe;
+mod queue;
+mod syncer;
+mod watch;
+mod work;
+
+pub use fault::{Fault, FaultKind};
+pub use leaves::{Report, Want, Wish};
+pub use object_api::{ObjectApi, object_path};
+pub use probe::{Nodes, Probed};
+pub use queue::Queue;
+pub use syncer::{ApiVerdict, Notice, Syncer, SyncerOptions, What};
+pub use watch::{Seen, follow};
+pub use work::Did;

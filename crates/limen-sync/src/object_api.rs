@@ -1,0 +1,167 @@
+//! Requests about objects of any kind, as plain JSON.
+
+use http::{Method, Request};
+use kube::Client;
+use limen_core::federated::{Kind, ObjectId};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde_json::{Value, json};
+
+/// What a path segment or a query value must not hold as it is.
+const ESCAPED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'&')
+    .add(b'+')
+    .add(b'/')
+    .add(b'=')
+    .add(b'?');
+
+/// The name that Limen signs the fields it applies with.
+const FIELD_MANAGER: &str = "limen";
+
+/// Requests about objects of any kind.
+#[derive(Clone)]
+pub struct ObjectApi {
+    client: Client,
+}
+
+/// The path of all objects of a kind, in one namespace or in all.
+pub fn kind_path(kind: &Kind, namespace: Option<&str>) -> String {
+    let root = match kind.group() {
+        "" => format!("/api/{}", kind.version()),
+        group => format!("/apis/{group}/{}", kind.version()),
+    };
+    match namespace {
+        Some(namespace) => format!("{root}/namespaces/{namespace}/{}", kind.plural),
+        None => format!("{root}/{}", kind.plural),
+    }
+}
+
+/// The path of one object.
+pub fn object_path(id: &ObjectId) -> String {
+    let name = utf8_percent_encode(&id.name, ESCAPED);
+    format!("{}/{name}", kind_path(&id.kind, id.namespace.as_deref()))
+}
+
+pub(crate) fn escape(text: &str) -> impl std::fmt::Display + '_ {
+    utf8_percent_encode(text, ESCAPED)
+}
+
+impl ObjectApi {
+    /// Requests through a client.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The client that requests go through.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The object, if it is there.
+    pub async fn get(&self, id: &ObjectId) -> kube::Result<Option<Value>> {
+        absent_is_none(self.send(Method::GET, &object_path(id), None, None).await)
+    }
+
+    /// Makes an object hold what is given, by server-side apply; others keep their fields.
+    pub async fn apply(&self, id: &ObjectId, object: &Value) -> kube::Result<Value> {
+        let path = format!("{}?fieldManager={FIELD_MANAGER}&force=true", object_path(id));
+        self.send(Method::PATCH, &path, Some("application/apply-patch+yaml"), Some(object)).await
+    }
+
+    /// What an object would look like after [`ObjectApi::apply`].
+    pub async fn dry_run(&self, id: &ObjectId, object: &Value) -> kube::Result<Value> {
+        let path =
+            format!("{}?fieldManager={FIELD_MANAGER}&force=true&dryRun=All", object_path(id));
+        self.send(Method::PATCH, &path, Some("application/apply-patch+yaml"), Some(object)).await
+    }
+
+    /// Changes some fields of an object, or of its status, by merge patch.
+    pub async fn merge(&self, id: &ObjectId, part: &str, patch: &Value) -> kube::Result<Value> {
+        let path = format!("{}{part}?fieldManager={FIELD_MANAGER}", object_path(id));
+        self.send(Method::PATCH, &path, Some("application/merge-patch+json"), Some(patch)).await
+    }
+
+    /// Creates an object.
+    pub async fn create(&self, kind: &Kind, object: &Value) -> kube::Result<Value> {
+        let namespace = object["metadata"]["namespace"].as_str();
+        let path = format!("{}?fieldManager={FIELD_MANAGER}", kind_path(kind, namespace));
+        self.send(Method::POST, &path, Some("application/json"), Some(object)).await
+    }
+
+    /// Deletes the object with this uid, and no other of the same name.
+    pub async fn delete(&self, id: &ObjectId, uid: &str) -> kube::Result<()> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "preconditions": {"uid": uid}, "propagationPolicy": "Background"});
+        let path = object_path(id);
+        let sent = self.send(Method::DELETE, &path, Some("application/json"), Some(&options)).await;
+        absent_is_none(sent).map(drop)
+    }
+
+    /// Every object of a kind with these labels, and the version of the list.
+    pub async fn list(&self, kind: &Kind, selector: &str) -> kube::Result<(Vec<Value>, String)> {
+        let mut objects = Vec::new();
+        let mut token = String::new();
+        loop {
+            let path = format!(
+                "{}?limit=1000&labelSelector={}&continue={}",
+                kind_path(kind, None),
+                escape(selector),
+                escape(&token)
+            );
+            let mut page = self.send(Method::GET, &path, None, None).await?;
+            if let Value::Array(items) = page["items"].take() {
+                objects.extend(items);
+            }
+            token = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            if token.is_empty() {
+                let version = page["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+                return Ok((objects, version.to_owned()));
+            }
+        }
+    }
+
+    /// A GET of any path, as text.
+    pub async fn text(&self, path: &str) -> kube::Result<String> {
+        let request = request(Method::GET, path, None, None)?;
+        self.client.request_text(request).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        body: Option<&Value>,
+    ) -> kube::Result<Value> {
+        self.client.request(request(method, path, content_type, body)?).await
+    }
+}
+
+pub(crate) fn request(
+    method: Method,
+    path: &str,
+    content_type: Option<&str>,
+    body: Option<&Value>,
+) -> kube::Result<Request<Vec<u8>>> {
+    let mut request =
+        Request::builder().method(method).uri(path).header("accept", "application/json");
+    if let Some(content_type) = content_type {
+        request = request.header("content-type", content_type);
+    }
+    let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+    request
+        .body(body)
+        .map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))
+}
+
+fn absent_is_none(sent: kube::Result<Value>) -> kube::Result<Option<Value>> {
+    match sent {
+        Ok(object) => Ok(Some(object)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,81 @@
+//! Whether a member's API answers, what it says it is, and where its nodes are.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::fault::Fault;
+use crate::object_api::ObjectApi;
+
+const PATIENCE: u64 = 3;
+
+/// What a probe found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probed {
+    /// The version that the member says it has.
+    pub version: String,
+    /// Where its nodes are.
+    pub nodes: Nodes,
+}
+
+/// Where most nodes of a member are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nodes {
+    /// The region of most nodes.
+    pub region: Option<String>,
+    /// The zone of most nodes.
+    pub zone: Option<String>,
+}
+
+/// Whether the API answers that it is well.
+pub(crate) async fn healthy(api: &ObjectApi) -> Result<(), Fault> {
+    let answer = tokio::time::timeout(Duration::from_secs(PATIENCE), api.text("/readyz")).await;
+    answer.map_err(|_| Fault::timeout(PATIENCE))?.map(drop).map_err(Fault::from)
+}
+
+/// What the member is. Nodes may be forbidden to us, and then nothing is known of them.
+pub(crate) async fn describe(api: &ObjectApi) -> Result<Probed, Fault> {
+    let version: Value = serde_json::from_str(&api.text("/version").await?).unwrap_or_default();
+    let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
+    let nodes = match api.text("/api/v1/nodes?limit=1000").await {
+        Ok(text) => nodes(&serde_json::from_str(&text).unwrap_or_default()),
+        Err(_) => Nodes::default(),
+    };
+    Ok(Probed { version, nodes })
+}
+
+fn nodes(list: &Value) -> Nodes {
+    let most = |label: &str| {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for node in list["items"].as_array().into_iter().flatten() {
+            if let Some(value) = node["metadata"]["labels"][label].as_str() {
+                *counts.entry(value).or_default() += 1;
+            }
+        }
+        // Among equals the first by name, so that the answer does not change from probe to probe.
+        let best = counts.into_iter().max_by_key(|&(name, count)| (count, std::cmp::Reverse(name)));
+        best.map(|(name, _)| name.to_owned())
+    };
+    Nodes {
+        region: most("topology.kubernetes.io/region"),
+        zone: most("topology.kubernetes.io/zone"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_member_is_where_most_of_its_nodes_are() {
+        let node = |region: &str| json!({"metadata": {"labels": {"topology.kubernetes.io/region": region}}});
+        let unlabelled = json!({"metadata": {}});
+        let list = json!({"items": [node("a"), node("b"), node("b"), unlabelled]});
+        assert_eq!(nodes(&list).region.as_deref(), Some("b"));
+        let list = json!({"items": [node("b"), node("a")]});
+        assert_eq!(nodes(&list).region.as_deref(), Some("a"));
+        assert_eq!(nodes(&json!({})), Nodes::default());
+    }
+}

@@ -1,0 +1,428 @@
+//! The task that owns one member.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use limen_api::LeafState;
+use limen_api::dialect::identity;
+use limen_core::federated::{Kind, ObjectId};
+use limen_core::global::Verdict;
+use limen_core::health::{Judged, Thresholds};
+use limen_core::leaf::HUB_LABEL;
+use limen_core::reconcile::Action;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::fault::{Fault, FaultKind};
+use crate::leaves::{Leaves, Report, Want, Wish};
+use crate::object_api::ObjectApi;
+use crate::probe::{self, Probed};
+use crate::queue::Queue;
+use crate::watch::{Seen, follow};
+use crate::work::{Did, Outcome, Task};
+
+/// How a member is synced.
+pub struct SyncerOptions {
+    /// The member's name.
+    pub cluster: Arc<str>,
+    /// What leaves of this hub are marked with.
+    pub hub: String,
+    /// The kinds to watch from the start.
+    pub kinds: Vec<Arc<Kind>>,
+    /// The time between two probes of the member's API.
+    pub probe_every: Duration,
+    /// How many requests a member gets at the same time.
+    pub concurrency: usize,
+}
+
+/// News from one member.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// The member.
+    pub cluster: Arc<str>,
+    /// What is new.
+    pub what: What,
+}
+
+/// What is new.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// How far a leaf is.
+    Leaf(Arc<ObjectId>, Report),
+    /// Something was done about a leaf.
+    Did(Arc<ObjectId>, Did),
+    /// Something could not be done about a leaf; said once for each reason.
+    Failed(Arc<ObjectId>, Fault),
+    /// Whether its API answers.
+    Api(ApiVerdict),
+    /// What the member is.
+    Described(Probed),
+    /// How many leaves it holds, and which kinds it does not know.
+    Inventory {
+        /// Leaves that it holds.
+        leaves: usize,
+        /// Kinds that it does not know.
+        missing: BTreeSet<String>,
+    },
+    /// All leaves of a kind that it holds have been reported.
+    Listed(Arc<Kind>),
+}
+
+/// Whether a member's API answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiVerdict {
+    /// The verdict, with hysteresis.
+    pub judged: Judged,
+    /// What went wrong last, if something did.
+    pub fault: Option<Fault>,
+}
+
+enum Command {
+    Wish(Arc<ObjectId>, Option<Wish>),
+    Kind(Arc<Kind>),
+}
+
+/// A handle to the task that owns one member; dropping it ends the task.
+pub struct Syncer {
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Syncer {
+    /// Starts the task. Notices come in order.
+    pub fn start(
+        api: ObjectApi,
+        options: SyncerOptions,
+        notices: mpsc::UnboundedSender<Notice>,
+    ) -> Self {
+        let (commands, received) = mpsc::unbounded_channel();
+        tokio::spawn(Member::new(api, options, notices).run(received));
+        Self { commands }
+    }
+
+    /// Says what shall become of a leaf; nothing means that it is nobody's business any more.
+    pub fn wish(&self, leaf: Arc<ObjectId>, wish: Option<Wish>) {
+        // The task ends only with this handle.
+        let _ = self.commands.send(Command::Wish(leaf, wish));
+    }
+
+    /// Watches one more kind.
+    pub fn watch(&self, kind: Arc<Kind>) {
+        let _ = self.commands.send(Command::Kind(kind));
+    }
+}
+
+struct Member {
+    api: ObjectApi,
+    options: SyncerOptions,
+    notices: mpsc::UnboundedSender<Notice>,
+    leaves: Leaves,
+    queue: Queue<Arc<ObjectId>>,
+    reported: HashMap<Arc<ObjectId>, Report>,
+    inventory: (usize, BTreeSet<String>),
+    missing: BTreeSet<String>,
+    watching: BTreeSet<Arc<Kind>>,
+    watchers: JoinSet<()>,
+    verdict: ApiVerdict,
+    reachable: bool,
+}
+
+type Done = (Arc<ObjectId>, Result<Outcome, Fault>);
+
+impl Member {
+    fn new(api: ObjectApi, options: SyncerOptions, notices: mpsc::UnboundedSender<Notice>) -> Self {
+        Self {
+            api,
+            leaves: Leaves::new(options.hub.clone()),
+            options,
+            notices,
+            queue: Queue::new(),
+            reported: HashMap::new(),
+            inventory: (0, BTreeSet::new()),
+            missing: BTreeSet::new(),
+            watching: BTreeSet::new(),
+            watchers: JoinSet::new(),
+            verdict: ApiVerdict { judged: Judged::default(), fault: None },
+            // Until the first probe says otherwise; a wrong guess costs one failed request.
+            reachable: true,
+        }
+    }
+
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let (tell, mut seen) = mpsc::channel(1024);
+        let mut work: JoinSet<Done> = JoinSet::new();
+        let mut probes: JoinSet<(Result<(), Fault>, Option<Probed>)> = JoinSet::new();
+        let mut next_probe = Instant::now();
+        for kind in std::mem::take(&mut self.options.kinds) {
+            self.watch(kind, &tell);
+        }
+        loop {
+            self.start_work(&mut work);
+            if probes.is_empty() && next_probe <= Instant::now() {
+                next_probe = Instant::now() + self.options.probe_every;
+                let (api, describe) =
+                    (self.api.clone(), self.verdict.judged.verdict != Verdict::Healthy);
+                probes.spawn(async move {
+                    let healthy = probe::healthy(&api).await;
+                    let described = match healthy.is_ok() && describe {
+                        true => probe::describe(&api).await.ok(),
+                        false => None,
+                    };
+                    (healthy, described)
+                });
+            }
+            let due = self.queue.next_due().map_or(next_probe, |due| due.min(next_probe));
+            tokio::select! {
+                command = commands.recv() => match command {
+                    Some(Command::Wish(id, wish)) => {
+                        self.leaves.wish(id.clone(), wish);
+                        self.consider(&id);
+                    }
+                    Some(Command::Kind(kind)) => self.watch(kind, &tell),
+                    None => return,
+                },
+                Some((kind, seen)) = seen.recv() => self.see(&kind, seen),
+                Some(Ok((id, outcome))) = work.join_next() => {
+                    if self.finish(&id, outcome) {
+                        next_probe = Instant::now();
+                    }
+                }
+                Some(Ok((healthy, described))) = probes.join_next() => {
+                    self.judge(healthy, described, &tell);
+                }
+                () = tokio::time::sleep_until(due.into()) => {}
+            }
+            self.take_inventory();
+        }
+    }
+
+    fn watch(&mut self, kind: Arc<Kind>, tell: &mpsc::Sender<(Arc<Kind>, Seen)>) {
+        if !self.watching.insert(kind.clone()) {
+            return;
+        }
+        let selector = format!("{HUB_LABEL}={}", self.leaves.hub());
+        self.watchers.spawn(follow(self.api.clone(), kind, selector, tell.clone()));
+    }
+
+    fn see(&mut self, kind: &Arc<Kind>, seen: Seen) {
+        match seen {
+            Seen::State(objects) => {
+                let mut before = self.leaves.of_kind(kind);
+                self.missing.remove(&kind.kind);
+                for object in objects {
+                    let id = Arc::new(identity(&object, kind));
+                    before.remove(&id);
+                    self.leaves.observe(&id, &object, false);
+                    self.consider(&id);
+                }
+                for id in before {
+                    self.leaves.gone(&id);
+                    self.consider(&id);
+                }
+                self.say(What::Listed(kind.clone()));
+            }
+            Seen::Changed(object) => {
+                let id = Arc::new(identity(&object, kind));
+                self.leaves.observe(&id, &object, false);
+                self.consider(&id);
+            }
+            Seen::Gone(object) => {
+                let id = Arc::new(identity(&object, kind));
+                self.leaves.gone(&id);
+                self.consider(&id);
+            }
+            Seen::UnknownKind => {
+                self.missing.insert(kind.kind.clone());
+                for id in self.leaves.of_kind(kind) {
+                    self.consider(&id);
+                }
+            }
+            // Probes find out whether the member can be reached at all.
+            Seen::Lost(error) => {
+                tracing::debug!(cluster = %self.options.cluster, kind = kind.kind, %error, "watch lost");
+            }
+        }
+    }
+
+    /// Looks at a leaf again: queues what is to be done, and reports how far it is.
+    fn consider(&mut self, id: &Arc<ObjectId>) {
+        let (action, _) = self.leaves.action(id);
+        let wished = self.leaves.wished(id);
+        if wished.is_some() && self.missing.contains(&id.kind.kind) {
+            let message = format!(
+                "the cluster does not know {} ({}); install its CRD there",
+                id.kind.kind, id.kind.api_version
+            );
+            self.leaves.trouble(id, Some((LeafState::Failed, message)));
+        } else {
+            match action {
+                Action::Keep => self.leaves.trouble(id, None),
+                Action::Wait => {}
+                _ => self.queue.push(id.clone()),
+            }
+        }
+        self.report(id);
+        // A deletion is over when nothing is left to delete.
+        let over =
+            self.leaves.wished(id).is_some_and(|wish| !matches!(wish.want, Want::Leaf { .. }));
+        if over && action == Action::Keep {
+            self.leaves.wish(id.clone(), None);
+            self.report(id);
+        }
+    }
+
+    fn report(&mut self, id: &Arc<ObjectId>) {
+        let report = self.leaves.report(id);
+        if self.reported.get(id) == Some(&report) {
+            return;
+        }
+        match report.state.is_none() && report.held_for.is_none() {
+            true => drop(self.reported.remove(id)),
+            false => drop(self.reported.insert(id.clone(), report.clone())),
+        }
+        self.say(What::Leaf(id.clone(), report));
+    }
+
+    fn start_work(&mut self, work: &mut JoinSet<Done>) {
+        if !self.reachable {
+            return;
+        }
+        while work.len() < self.options.concurrency
+            && let Some(id) = self.queue.pop(Instant::now())
+        {
+            let Some(task) = self.task(&id) else {
+                self.queue.done(id, false, Instant::now());
+                continue;
+            };
+            let (api, hub) = (self.api.clone(), self.leaves.hub().to_owned());
+            work.spawn(async move {
+                let outcome = task.perform(&api, &id, &hub).await;
+                (id, outcome)
+            });
+        }
+    }
+
+    fn task(&self, id: &ObjectId) -> Option<Task> {
+        if self.missing.contains(&id.kind.kind) {
+            return None;
+        }
+        let wish = self.leaves.wished(id)?;
+        let uid = || self.leaves.uid(id).unwrap_or_default().to_owned();
+        match (self.leaves.action(id), &wish.want) {
+            (
+                (Action::Create | Action::Adopt | Action::Refuse(_), _),
+                Want::Leaf { leaf, on_conflict },
+            ) => Some(Task::Place {
+                leaf: leaf.clone(),
+                root_uid: wish.root_uid.clone(),
+                on_conflict: *on_conflict,
+            }),
+            ((Action::Update, drift), Want::Leaf { leaf, .. }) => {
+                Some(Task::Update { leaf: leaf.clone(), drift })
+            }
+            ((Action::Delete, _), _) => Some(Task::Delete { uid: uid() }),
+            ((Action::Release, _), _) => Some(Task::Release { uid: uid() }),
+            _ => None,
+        }
+    }
+
+    /// Notes how work went; true when the member should be probed at once.
+    fn finish(&mut self, id: &Arc<ObjectId>, outcome: Result<Outcome, Fault>) -> bool {
+        let mut failed = false;
+        let mut suspect = false;
+        match outcome {
+            Ok(Outcome::Holds(did, object)) => {
+                self.leaves.trouble(id, None);
+                self.leaves.observe(id, &object, true);
+                self.say(What::Did(id.clone(), did));
+            }
+            Ok(Outcome::LetGo(did)) => {
+                self.leaves.trouble(id, None);
+                if did == Did::Released {
+                    self.leaves.gone(id);
+                }
+                self.say(What::Did(id.clone(), did));
+                // The watch tells when a deleted leaf is really gone.
+            }
+            Ok(Outcome::Shared) => {
+                if let Some(root_uid) = self.leaves.wished(id).map(|wish| wish.root_uid.clone()) {
+                    self.leaves.share(id, root_uid);
+                }
+            }
+            Ok(Outcome::Refused(refusal)) => {
+                self.leaves.trouble(id, Some((LeafState::Conflict, refusal.to_string())));
+                failed = true;
+            }
+            Ok(Outcome::MustWait) => failed = true,
+            Err(fault) => {
+                suspect =
+                    fault.kind == FaultKind::Unreachable || fault.kind == FaultKind::Credential;
+                if !self.queue.failing(id) && !suspect {
+                    self.say(What::Failed(id.clone(), fault.clone()));
+                }
+                self.leaves.trouble(id, Some((LeafState::Failed, fault.message)));
+                failed = true;
+            }
+        }
+        self.queue.done(id.clone(), failed, Instant::now());
+        if failed {
+            self.report(id);
+        } else {
+            self.consider(id);
+        }
+        self.reachable &= !suspect;
+        suspect
+    }
+
+    fn judge(
+        &mut self,
+        healthy: Result<(), Fault>,
+        described: Option<Probed>,
+        tell: &mpsc::Sender<(Arc<Kind>, Seen)>,
+    ) {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now = now.map_or(0, |now| now.as_secs().cast_signed());
+        let before = self.verdict.clone();
+        // An API that answers that it is not well does answer: leaves can be read and written.
+        let answers = healthy.as_ref().err().is_none_or(|fault| fault.kind == FaultKind::Busy);
+        self.verdict = ApiVerdict {
+            judged: before.judged.after(healthy.is_ok(), Thresholds::default(), now),
+            fault: healthy.err(),
+        };
+        let was_away = before.judged.verdict == Verdict::Unhealthy;
+        if was_away && self.verdict.judged.verdict == Verdict::Healthy {
+            // Watches may not have noticed what was missed while the member was away.
+            self.watchers.abort_all();
+            for kind in std::mem::take(&mut self.watching) {
+                self.watch(kind, tell);
+            }
+        }
+        if answers && !self.reachable {
+            self.queue.retry_all();
+        }
+        self.reachable = answers;
+        if before.judged != self.verdict.judged || before.fault != self.verdict.fault {
+            self.say(What::Api(self.verdict.clone()));
+        }
+        if let Some(described) = described {
+            self.say(What::Described(described));
+        }
+    }
+
+    fn take_inventory(&mut self) {
+        // Counting is for people: it may wait until the member is at rest.
+        if self.queue.busy() > 0 {
+            return;
+        }
+        if (self.leaves.count(), &self.missing) != (self.inventory.0, &self.inventory.1) {
+            self.inventory = (self.leaves.count(), self.missing.clone());
+            let (leaves, missing) = self.inventory.clone();
+            self.say(What::Inventory { leaves, missing });
+        }
+    }
+
+    fn say(&self, what: What) {
+        // The hub may be stopping: then nobody listens any more.
+        let _ = self.notices.send(Notice { cluster: self.options.cluster.clone(), what });
+    }
+}

@@ -1,0 +1,155 @@
+//! Following all objects of one kind in one cluster, as plain JSON.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use http::Method;
+use kube::core::WatchEvent;
+use limen_core::federated::Kind;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::object_api::{ObjectApi, escape, kind_path, request};
+
+/// How long one watch lasts before the next one takes over.
+const LASTING: u64 = 290;
+/// How long a watch may be silent beyond that before it is given up.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// What a follower sees.
+#[derive(Debug)]
+pub enum Seen {
+    /// Everything that is there, at the start and whenever the thread was lost.
+    State(Vec<Value>),
+    /// An object is new or changed.
+    Changed(Value),
+    /// An object is gone; this is what it was last.
+    Gone(Value),
+    /// The cluster does not know the kind.
+    UnknownKind,
+    /// The cluster does not answer, or not as it should.
+    Lost(kube::Error),
+}
+
+/// Tells everything about the objects of a kind, for as long as somebody listens.
+pub async fn follow(
+    api: ObjectApi,
+    kind: Arc<Kind>,
+    selector: String,
+    tell: mpsc::Sender<(Arc<Kind>, Seen)>,
+) {
+    let tell = Tell { kind: kind.clone(), to: tell };
+    let mut pause = Pause::default();
+    loop {
+        let mut version = match api.list(&kind, &selector).await {
+            Ok((objects, version)) => {
+                pause = Pause::default();
+                if !tell.say(Seen::State(objects)).await {
+                    return;
+                }
+                version
+            }
+            Err(error) => {
+                let seen = match &error {
+                    kube::Error::Api(status) if status.code == 404 => Seen::UnknownKind,
+                    _ => Seen::Lost(error),
+                };
+                let unknown = matches!(seen, Seen::UnknownKind);
+                if !tell.say(seen).await {
+                    return;
+                }
+                tokio::time::sleep(pause.next(unknown)).await;
+                continue;
+            }
+        };
+        // Watches follow each other from version to version; a list is needed only when one of
+        // them loses the thread.
+        loop {
+            match watch(&api, &selector, &mut version, &tell).await {
+                Ok(Ended::InTime) => pause = Pause::default(),
+                Ok(Ended::NotWanted) => return,
+                Ok(Ended::Compacted) => break,
+                Err(error) => {
+                    let gone = matches!(&error, kube::Error::Api(status) if status.code == 410);
+                    let unknown = matches!(&error, kube::Error::Api(status) if status.code == 404);
+                    if gone || unknown {
+                        break;
+                    }
+                    if !tell.say(Seen::Lost(error)).await {
+                        return;
+                    }
+                    tokio::time::sleep(pause.next(false)).await;
+                }
+            }
+        }
+    }
+}
+
+struct Tell {
+    kind: Arc<Kind>,
+    to: mpsc::Sender<(Arc<Kind>, Seen)>,
+}
+
+impl Tell {
+    /// Whether anybody listens still.
+    async fn say(&self, seen: Seen) -> bool {
+        self.to.send((self.kind.clone(), seen)).await.is_ok()
+    }
+}
+
+enum Ended {
+    InTime,
+    Compacted,
+    NotWanted,
+}
+
+async fn watch(
+    api: &ObjectApi,
+    selector: &str,
+    version: &mut String,
+    tell: &Tell,
+) -> kube::Result<Ended> {
+    let path = format!(
+        "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={LASTING}&labelSelector={}&resourceVersion={}",
+        kind_path(&tell.kind, None),
+        escape(selector),
+        escape(version)
+    );
+    let request = request(Method::GET, &path, None, None)?;
+    let events = api.client().request_events::<Value>(request).await?;
+    let mut events = std::pin::pin!(events);
+    let limit = Duration::from_secs(LASTING) + GRACE;
+    while let Ok(Some(event)) = tokio::time::timeout(limit, events.next()).await {
+        let (object, gone) = match event? {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+            WatchEvent::Deleted(object) => (object, true),
+            WatchEvent::Bookmark(mark) => {
+                *version = mark.metadata.resource_version;
+                continue;
+            }
+            WatchEvent::Error(status) if status.code == 410 => return Ok(Ended::Compacted),
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+        };
+        if let Some(newer) = object["metadata"]["resourceVersion"].as_str() {
+            newer.clone_into(version);
+        }
+        let seen = if gone { Seen::Gone(object) } else { Seen::Changed(object) };
+        if !tell.say(seen).await {
+            return Ok(Ended::NotWanted);
+        }
+    }
+    Ok(Ended::InTime)
+}
+
+/// How long to wait before trying again: longer each time.
+#[derive(Default)]
+struct Pause(u32);
+
+impl Pause {
+    fn next(&mut self, unknown: bool) -> Duration {
+        self.0 += 1;
+        let least = if unknown { 2000 } else { 100 };
+        Duration::from_millis((least << self.0.min(8)).min(30_000))
+    }
+}

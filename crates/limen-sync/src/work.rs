@@ -1,0 +1,116 @@
+//! One piece of work in a member.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use limen_core::federated::{ObjectId, OnConflict};
+use limen_core::leaf::{HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
+use limen_core::reconcile::{Action, Held, Refusal, Wanted, decide};
+use serde_json::{Value, json};
+
+use crate::fault::Fault;
+use crate::object_api::ObjectApi;
+
+const PATIENCE: u64 = 15;
+
+/// What is to be done.
+pub(crate) enum Task {
+    /// See what is there under the name of a leaf, and act on it.
+    Place { leaf: Arc<Leaf>, root_uid: Arc<str>, on_conflict: OnConflict },
+    /// Make a leaf of ours look as it shall.
+    Update { leaf: Arc<Leaf>, drift: Vec<String> },
+    /// Delete a leaf of ours.
+    Delete { uid: String },
+    /// Take our marks off.
+    Release { uid: String },
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// A leaf was created.
+    Created,
+    /// A leaf was changed.
+    Updated,
+    /// A leaf that somebody had changed in the member was put right; these fields differed.
+    Corrected(Vec<String>),
+    /// An object that was there before became a leaf.
+    Adopted,
+    /// A leaf was deleted.
+    Deleted,
+    /// A leaf was let go.
+    Released,
+}
+
+/// How it went.
+pub(crate) enum Outcome {
+    /// The member holds this now.
+    Holds(Did, Value),
+    /// The member holds it no longer, or not as ours.
+    LetGo(Did),
+    /// The member has one of its own, which is used as it is.
+    Shared,
+    /// The member has one of its own, which is left alone.
+    Refused(Refusal),
+    /// It must go before anything can be done.
+    MustWait,
+}
+
+impl Task {
+    /// Does the work.
+    pub(crate) async fn perform(
+        self,
+        api: &ObjectApi,
+        id: &ObjectId,
+        hub: &str,
+    ) -> Result<Outcome, Fault> {
+        let work = async {
+            match self {
+                Self::Place { leaf, root_uid, on_conflict } => {
+                    place(api, id, hub, &leaf, &root_uid, on_conflict).await
+                }
+                Self::Update { leaf, drift } => {
+                    let object = api.apply(id, &leaf.object).await?;
+                    let did = if drift.is_empty() { Did::Updated } else { Did::Corrected(drift) };
+                    Ok(Outcome::Holds(did, object))
+                }
+                Self::Delete { uid } => {
+                    api.delete(id, &uid).await?;
+                    Ok(Outcome::LetGo(Did::Deleted))
+                }
+                Self::Release { uid } => {
+                    let patch = json!({"metadata": {
+                        "uid": uid,
+                        "labels": {HUB_LABEL: null, ROOT_LABEL: null},
+                        "annotations": {HASH_ANNOTATION: null}}});
+                    api.merge(id, "", &patch).await?;
+                    Ok(Outcome::LetGo(Did::Released))
+                }
+            }
+        };
+        let limit = Duration::from_secs(PATIENCE);
+        tokio::time::timeout(limit, work).await.map_err(|_| Fault::timeout(PATIENCE))?
+    }
+}
+
+async fn place(
+    api: &ObjectApi,
+    id: &ObjectId,
+    hub: &str,
+    leaf: &Leaf,
+    root_uid: &str,
+    on_conflict: OnConflict,
+) -> Result<Outcome, Fault> {
+    let found = api.get(id).await?;
+    let held = found.as_ref().map(Held::of);
+    let wanted = Wanted::Leaf { leaf, root_uid, on_conflict, settled: None, contained: false };
+    let did = match decide(&wanted, held.as_ref(), hub) {
+        Action::Create => Did::Created,
+        Action::Update => Did::Updated,
+        Action::Adopt => Did::Adopted,
+        Action::Refuse(refusal) => return Ok(Outcome::Refused(refusal)),
+        Action::Wait => return Ok(Outcome::MustWait),
+        Action::Keep | Action::Delete | Action::Release => return Ok(Outcome::Shared),
+    };
+    Ok(Outcome::Holds(did, api.apply(id, &leaf.object).await?))
+}
