@@ -78,7 +78,10 @@ fn definition(
     let plural = plural(kind);
     let status = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let definition = json!({
-        "metadata": {"name": format!("{plural}.{group}")},
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            // The group is that of the documents this dialect comes from, and nobody reviews it.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, kept for existing manifests"}},
         "spec": {
             "group": group,
             "scope": if namespaced { "Namespaced" } else { "Cluster" },

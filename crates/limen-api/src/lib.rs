@@ -1,6 +1,8 @@
 //! The objects of `limen.dev/v1alpha1`, and the dialects that turn what people submit into the
 //! model of `limen-core`.
 
+#![allow(clippy::duplicated_attributes, reason = "each printcolumn has keys of its own")]
+
 mod cluster;
 mod crds;
 pub mod dialect;

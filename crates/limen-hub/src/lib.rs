@@ -1,1 +1,28 @@
-//! Controllers.
+//! The hub's controllers.
+//!
+//! ```text
+//! hub API ── watch ──► Federation ── wishes ──► one syncer per member
+//!    ▲                  (one task                     │
+//!    └──── writes ────── owns it all) ◄── notices ────┘
+//! ```
+//!
+//! One task owns every root and every member that the hub knows. It turns a changed root into
+//! wishes for members, and what members report into the root's status. The rules are in
+//! `limen-core`; what is here carries data from one to the other. Nothing is kept that cannot be
+//! read again from the hub and the members, so a hub that was killed goes on where it was.
+
+mod clusters;
+mod connect;
+mod federation;
+mod join;
+mod kinds;
+mod outbox;
+mod roots;
+mod setup;
+mod status;
+
+pub use connect::{ConnectError, member_client};
+pub use federation::{Federation, FederationOptions};
+pub use join::{JoinError, JoinOptions, Joined, UnjoinOptions, join, unjoin};
+pub use kinds::{Sources, federated_types};
+pub use setup::{SetupError, hub_id, set_up};

@@ -28,7 +28,7 @@ pub struct ObjectApi {
 }
 
 /// The path of all objects of a kind, in one namespace or in all.
-pub fn kind_path(kind: &Kind, namespace: Option<&str>) -> String {
+pub(crate) fn kind_path(kind: &Kind, namespace: Option<&str>) -> String {
     let root = match kind.group() {
         "" => format!("/api/{}", kind.version()),
         group => format!("/apis/{group}/{}", kind.version()),

@@ -23,10 +23,10 @@ pub(super) fn merge(leaves: &[LeafStatus<'_>]) -> Value {
     let complete = |leaf: &LeafStatus<'_>| {
         conditions(leaf.status).any(|(kind, on, _)| kind == "Complete" && on)
     };
-    if !leaves.is_empty() && leaves.iter().all(complete) {
-        if let Some(end) = times("completionTime").max() {
-            merged.insert("completionTime".to_owned(), json!(end));
-        }
+    if leaves.iter().all(complete)
+        && let Some(end) = times("completionTime").max()
+    {
+        merged.insert("completionTime".to_owned(), json!(end));
     }
     let conditions: Vec<_> = merge_conditions(leaves)
         .into_iter()

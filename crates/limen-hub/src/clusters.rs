@@ -1,0 +1,182 @@
+//! The members that the hub knows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use limen_api::{Cluster, ClusterSpec, ClusterStatus, ClusterVerdicts, TimedVerdict, Tombstone};
+use limen_core::federated::{Kind, ObjectId};
+use limen_core::global::Verdict;
+use limen_core::placement::ClusterFacts;
+use limen_sync::{ApiVerdict, FaultKind, Probed, Report, Syncer};
+
+use crate::connect::SecretData;
+
+/// What a person wants to become of the leaves of a member that leaves the federation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// Leaves stay, and are nobody's any more.
+    Keep,
+    /// Leaves are deleted.
+    Delete,
+}
+
+/// Asks the hub to let go of a member: `keep` or `delete`.
+pub(crate) const UNJOIN_ANNOTATION: &str = "limen.dev/unjoin";
+
+/// One member.
+pub(crate) struct Member {
+    pub(crate) cluster: Cluster,
+    pub(crate) facts: ClusterFacts,
+    pub(crate) syncer: Option<Syncer>,
+    /// What the client was made from; a change makes a new one.
+    pub(crate) connected_with: Option<(ClusterSpec, SecretData)>,
+    /// Why there is no client.
+    pub(crate) connect_error: Option<String>,
+    pub(crate) verdict: Option<ApiVerdict>,
+    pub(crate) probed: Option<Probed>,
+    pub(crate) leaves: usize,
+    pub(crate) missing: BTreeSet<String>,
+    /// Kinds whose leaves have all been reported.
+    pub(crate) listed: HashSet<Arc<Kind>>,
+    /// Leaves of this hub whose root is not known.
+    pub(crate) unowned: HashMap<Arc<ObjectId>, Report>,
+    pub(crate) tombstones: Vec<Tombstone>,
+    /// How long it was away before it came back, in seconds.
+    pub(crate) returned_after: Option<i64>,
+    /// The status as it was written last.
+    pub(crate) written: Option<ClusterStatus>,
+}
+
+impl Member {
+    pub(crate) fn new(cluster: Cluster) -> Self {
+        let status = cluster.status.clone();
+        Self {
+            facts: facts(&cluster),
+            tombstones: status.as_ref().map(|status| status.tombstones.clone()).unwrap_or_default(),
+            written: status,
+            cluster,
+            syncer: None,
+            connected_with: None,
+            connect_error: None,
+            verdict: None,
+            probed: None,
+            leaves: 0,
+            missing: BTreeSet::new(),
+            listed: HashSet::new(),
+            unowned: HashMap::new(),
+            returned_after: None,
+        }
+    }
+
+    pub(crate) fn leaving(&self) -> Option<Leaving> {
+        match self.cluster.metadata.annotations.as_ref()?.get(UNJOIN_ANNOTATION)?.as_str() {
+            "delete" => Some(Leaving::Delete),
+            _ => Some(Leaving::Keep),
+        }
+    }
+
+    /// Whether its API is known to be away: what it holds is then only what was last seen.
+    pub(crate) fn away(&self) -> bool {
+        self.connect_error.is_some()
+            || self.verdict.as_ref().is_some_and(|api| api.judged.verdict == Verdict::Unhealthy)
+    }
+
+    /// Whether all leaves of a kind that it holds are known.
+    pub(crate) fn knows(&self, kind: &Kind) -> bool {
+        self.listed.iter().any(|listed| **listed == *kind) || self.missing.contains(&kind.kind)
+    }
+
+    /// What people read about it.
+    pub(crate) fn status(&self, now: jiff::Timestamp) -> ClusterStatus {
+        let before = self.written.as_ref();
+        let api = self.verdict.as_ref();
+        let fault = api.and_then(|api| api.fault.as_ref());
+        let nodes = self.probed.as_ref().map(|probed| probed.nodes.clone()).unwrap_or_default();
+        let verdict = api.map_or(Verdict::Unknown, |api| api.judged.verdict);
+        let (ready, offline, reason, message) = match (&self.connect_error, verdict, fault) {
+            (Some(error), _, _) => ("False", "True", "NoCredential", error.clone()),
+            (None, Verdict::Healthy, _) => {
+                ("True", "False", "ClusterReady", "its API answers".to_owned())
+            }
+            (None, _, Some(fault)) => {
+                let (offline, reason) = match fault.kind {
+                    FaultKind::Credential => ("False", "CredentialRejected"),
+                    FaultKind::Forbidden => ("False", "Forbidden"),
+                    FaultKind::Busy => ("False", "ClusterNotReady"),
+                    _ => ("True", "ClusterNotReachable"),
+                };
+                ("False", offline, reason, fault.message.clone())
+            }
+            (None, _, None) => ("Unknown", "Unknown", "NotProbed", "no answer yet".to_owned()),
+        };
+        let mut conditions = vec![
+            condition(before, "Ready", ready, reason, &message, now),
+            condition(before, "Offline", offline, reason, &message, now),
+        ];
+        if !self.unowned.is_empty() {
+            let some: Vec<_> = self.unowned.keys().take(3).map(ToString::to_string).collect();
+            let message = format!(
+                "{} leaves of this hub have no root any more and are left alone: {}{}",
+                self.unowned.len(),
+                some.join(", "),
+                if self.unowned.len() > 3 { ", ..." } else { "" }
+            );
+            conditions.push(condition(
+                before,
+                "UnownedLeaves",
+                "True",
+                "RootUnknown",
+                &message,
+                now,
+            ));
+        }
+        let since = api.and_then(|api| jiff::Timestamp::from_second(api.judged.since).ok());
+        ClusterStatus {
+            conditions,
+            verdicts: Some(ClusterVerdicts {
+                api: TimedVerdict { verdict, since: since.map(Time) },
+                ..ClusterVerdicts::default()
+            }),
+            version: self.probed.as_ref().map(|probed| probed.version.clone()),
+            region: self.cluster.spec.region.clone().or(nodes.region),
+            zone: self.cluster.spec.zone.clone().or(nodes.zone),
+            leaves: self.leaves,
+            tombstones: self.tombstones.clone(),
+            missing_kinds: self.missing.iter().cloned().collect(),
+        }
+    }
+}
+
+/// What placement needs to know of a member.
+pub(crate) fn facts(cluster: &Cluster) -> ClusterFacts {
+    ClusterFacts { labels: cluster.metadata.labels.clone().unwrap_or_default() }
+}
+
+/// A condition, with the time of its last change.
+fn condition(
+    before: Option<&ClusterStatus>,
+    type_: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: jiff::Timestamp,
+) -> Condition {
+    let before = before.and_then(|before| before.conditions.iter().find(|old| old.type_ == type_));
+    let last_transition_time = match before {
+        Some(before) if before.status == status => before.last_transition_time.clone(),
+        // Seconds are all that the API keeps.
+        _ => Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)),
+    };
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        last_transition_time,
+        observed_generation: None,
+    }
+}
+
+/// The members, by name.
+pub(crate) type Members = BTreeMap<Arc<str>, Member>;

@@ -1,0 +1,226 @@
+//! Members: their clients, and what they tell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use limen_core::federated::ObjectId;
+use limen_core::global::Verdict;
+use limen_sync::{Notice, ObjectApi, Report, Syncer, SyncerOptions, Want, What, Wish};
+use tokio::task::JoinSet;
+
+use super::planning::tombstone;
+use super::{Record, World};
+use crate::connect::{SecretData, member_client};
+
+/// A client for a member, or why there is none.
+pub(super) struct Connected {
+    cluster: Arc<str>,
+    client: Result<kube::Client, String>,
+}
+
+impl World {
+    /// Does what is due after news: plans what is dirty, connects members that have changed.
+    pub(super) fn settle(&mut self, connections: &mut JoinSet<Connected>) {
+        if !self.started {
+            if !self.complete() {
+                return;
+            }
+            self.started = true;
+        }
+        for (name, member) in &mut self.members {
+            let secret = member
+                .cluster
+                .spec
+                .credentials
+                .as_ref()
+                .and_then(|credentials| self.secrets.get(&credentials.name));
+            let with = (member.cluster.spec.clone(), secret.cloned().unwrap_or_default());
+            if member.connected_with.as_ref() == Some(&with) {
+                continue;
+            }
+            let (name, cluster) = (name.clone(), member.cluster.clone());
+            let secret: Option<SecretData> = secret.cloned();
+            member.connected_with = Some(with);
+            connections.spawn(async move {
+                let client = member_client(&cluster, secret.as_ref()).await;
+                Connected { cluster: name, client: client.map_err(|error| error.to_string()) }
+            });
+        }
+        self.plan_dirty();
+    }
+
+    pub(super) fn connected(&mut self, made: Connected) {
+        let kinds = self.leaf_kinds();
+        let Some(member) = self.members.get_mut(&made.cluster) else { return };
+        // A new client is a new look at everything: what the old one saw is seen again.
+        member.syncer = None;
+        member.listed.clear();
+        member.unowned.clear();
+        match made.client {
+            Err(error) => member.connect_error = Some(error),
+            Ok(client) => {
+                member.connect_error = None;
+                let options = SyncerOptions {
+                    cluster: made.cluster.clone(),
+                    hub: self.hub.clone(),
+                    kinds,
+                    probe_every: self.options.probe_every,
+                    concurrency: self.options.concurrency,
+                };
+                let syncer = Syncer::start(ObjectApi::new(client), options, self.notices.clone());
+                for root in self.roots.values() {
+                    if let (Ok(federated), Some(wish)) =
+                        (&root.federated, root.wishes.get(&made.cluster))
+                    {
+                        syncer.wish(Arc::new(federated.leaf.clone()), Some(wish.clone()));
+                    }
+                }
+                member.syncer = Some(syncer);
+            }
+        }
+        self.record_member(&made.cluster);
+        self.all_dirty();
+    }
+
+    pub(super) fn notice(&mut self, notice: Notice) {
+        let cluster = notice.cluster;
+        match notice.what {
+            What::Leaf(leaf, report) => self.leaf_reported(&cluster, leaf, report),
+            What::Did(leaf, did) => {
+                if let Some(root) = self.root_of(&leaf) {
+                    root.did(&cluster, &leaf, &did);
+                    self.record_owner(&leaf);
+                }
+            }
+            What::Failed(leaf, fault) => {
+                if let Some(root) = self.root_of(&leaf) {
+                    let deleting = matches!(
+                        root.wishes.get(&cluster).map(|wish| &wish.want),
+                        Some(Want::Nothing | Want::Orphan)
+                    );
+                    let held =
+                        root.reports.get(&cluster).is_some_and(|known| known.held_for.is_some());
+                    let reason = match (deleting, held) {
+                        (true, _) => "DeleteInClusterFailed",
+                        (false, true) => "UpdateInClusterFailed",
+                        (false, false) => "CreateInClusterFailed",
+                    };
+                    root.draft(true, reason, format!("{} in", fault.message), Some(&cluster));
+                    self.record_owner(&leaf);
+                }
+            }
+            What::Api(verdict) => {
+                let Some(member) = self.members.get_mut(&cluster) else { return };
+                let was = member.away();
+                let before = member.verdict.as_ref().map(|before| before.judged);
+                if let Some(before) = before
+                    && before.verdict == Verdict::Unhealthy
+                    && verdict.judged.verdict == Verdict::Healthy
+                {
+                    member.returned_after = Some(verdict.judged.since - before.since);
+                }
+                member.verdict = Some(verdict);
+                if member.away() != was {
+                    // What it holds is stale now, or fresh again; deletions may go on.
+                    let concerned = self.roots.iter().filter(|(_, root)| {
+                        root.reports.contains_key(&cluster) || root.being_deleted()
+                    });
+                    let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
+                    self.dirty.extend(concerned);
+                }
+                self.record_member(&cluster);
+            }
+            What::Described(probed) => {
+                let Some(member) = self.members.get_mut(&cluster) else { return };
+                member.probed = Some(probed);
+                self.record_member(&cluster);
+            }
+            What::Inventory { leaves, missing } => {
+                let Some(member) = self.members.get_mut(&cluster) else { return };
+                (member.leaves, member.missing) = (leaves, missing);
+                self.record_member(&cluster);
+            }
+            What::Listed(kind) => {
+                let Some(member) = self.members.get_mut(&cluster) else { return };
+                member.listed.insert(kind);
+                // Deletions wait until it is certain what the member holds.
+                let deleting = self.roots.iter().filter(|(_, root)| root.being_deleted());
+                let deleting: Vec<_> = deleting.map(|(id, _)| id.clone()).collect();
+                self.dirty.extend(deleting);
+            }
+        }
+    }
+
+    fn leaf_reported(&mut self, cluster: &Arc<str>, leaf: Arc<ObjectId>, report: Report) {
+        let owner = self.owners.get(&*leaf).cloned();
+        let Some((id, root)) = owner.and_then(|id| Some((id.clone(), self.roots.get_mut(&id)?)))
+        else {
+            return self.unowned_reported(cluster, leaf, report);
+        };
+        let nothing = report.state.is_none() && report.held_for.is_none();
+        let waves = root.federated.as_ref().is_ok_and(|federated| !federated.waves.is_empty());
+        let presence = root.reports.get(cluster).is_some_and(|before| before.held_for.is_some());
+        // A leaf that came or went, and any progress of a wave, may change what is wished.
+        if waves
+            || root.being_deleted()
+            || presence != report.held_for.is_some()
+            || !root.wishes.contains_key(cluster)
+        {
+            self.dirty.insert(id.clone());
+        }
+        match nothing {
+            true => {
+                root.reports.remove(cluster);
+                if root
+                    .wishes
+                    .get(cluster)
+                    .is_some_and(|wish| !matches!(wish.want, Want::Leaf { .. }))
+                {
+                    root.wishes.remove(cluster);
+                }
+            }
+            false => drop(root.reports.insert(cluster.clone(), report)),
+        }
+        self.record_later(&id);
+    }
+
+    /// A leaf of this hub that no root claims: deleted only where a tombstone says so.
+    fn unowned_reported(&mut self, cluster: &Arc<str>, leaf: Arc<ObjectId>, report: Report) {
+        let Some(member) = self.members.get_mut(cluster) else { return };
+        let Some(root_uid) = report.held_for.clone() else {
+            let gone = |tombstone: &limen_api::Tombstone| {
+                tombstone.kind == leaf.kind.kind
+                    && tombstone.api_version == leaf.kind.api_version
+                    && tombstone.namespace == leaf.namespace
+                    && tombstone.name == leaf.name
+            };
+            member.tombstones.retain(|tombstone| !gone(tombstone));
+            member.unowned.remove(&leaf);
+            return self.record_member(cluster);
+        };
+        if member.tombstones.contains(&tombstone(&leaf, &root_uid)) {
+            if let (None, Some(syncer)) = (report.state, &member.syncer) {
+                syncer.wish(leaf, Some(Wish { root_uid, want: Want::Nothing }));
+            }
+            return;
+        }
+        member.unowned.insert(leaf, report);
+        self.record_member(cluster);
+    }
+
+    pub(super) fn record_member(&mut self, name: &Arc<str>) {
+        let due = std::time::Instant::now() + Duration::from_millis(100);
+        self.records.push_later(Record::Member(name.clone()), due);
+    }
+
+    fn root_of(&mut self, leaf: &ObjectId) -> Option<&mut crate::roots::Root> {
+        let owner = self.owners.get(leaf)?.clone();
+        self.roots.get_mut(&owner)
+    }
+
+    fn record_owner(&mut self, leaf: &ObjectId) {
+        if let Some(owner) = self.owners.get(leaf).cloned() {
+            self.record_later(&owner);
+        }
+    }
+}

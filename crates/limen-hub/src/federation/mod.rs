@@ -1,0 +1,223 @@
+//! The task that owns every root and every member.
+//!
+//! News come from three sides: the hub's own watches, the syncers, and finished writes. Each makes
+//! some roots or members *dirty*; a dirty root is planned anew and its wishes are sent, a dirty
+//! record is written. Nothing here waits for the network.
+
+mod members;
+mod news;
+mod planning;
+mod writing;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use limen_api::PlacementPolicy;
+use limen_api::dialect::Home;
+use limen_core::federated::{Kind, ObjectId};
+use limen_core::hold::Limits;
+use limen_core::placement::Clusters;
+use limen_core::selector::Labels;
+use limen_sync::{Notice, ObjectApi, Queue, Seen};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clusters::Members;
+use crate::connect::SecretData;
+use crate::kinds::{Source, Sources, sources_of};
+use crate::roots::Root;
+use crate::setup::{SetupError, hub_id};
+
+/// How long records wait for more news before they are written.
+const GATHER: Duration = Duration::from_millis(50);
+/// Deletions within this time count as one.
+const MOMENT: Duration = Duration::from_secs(10);
+/// A member that was away for longer may hold what nobody remembers.
+const LONG_AWAY: i64 = 3600;
+
+/// How to federate.
+pub struct FederationOptions {
+    /// The hub's API.
+    pub api: ObjectApi,
+    /// Whose API that is.
+    pub home: Home,
+    /// How much may be deleted at once.
+    pub limits: Limits,
+    /// The time between two probes of a member.
+    pub probe_every: Duration,
+    /// Requests that a member, and the hub, get at the same time.
+    pub concurrency: usize,
+}
+
+impl FederationOptions {
+    /// The usual way.
+    pub fn new(api: ObjectApi, home: Home) -> Self {
+        Self {
+            api,
+            home,
+            limits: Limits::default(),
+            probe_every: Duration::from_secs(5),
+            concurrency: 32,
+        }
+    }
+}
+
+/// A running federation; dropping it ends it.
+pub struct Federation {
+    stopping: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Federation {
+    /// Starts to federate. The hub must have been set up.
+    pub async fn start(options: FederationOptions) -> Result<Self, SetupError> {
+        let hub = hub_id(&options.api).await?;
+        let stopping = CancellationToken::new();
+        let task = tokio::spawn(World::new(options, hub).run(stopping.clone()));
+        Ok(Self { stopping, task })
+    }
+
+    /// Ends it, and returns when nothing is going on any more.
+    pub async fn stop(self) {
+        self.stopping.cancel();
+        // A task that panicked has nothing left to finish.
+        let _ = self.task.await;
+    }
+}
+
+/// What is written about: a root, or a member.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Record {
+    Root(Arc<ObjectId>),
+    Member(Arc<str>),
+}
+
+struct World {
+    options: FederationOptions,
+    hub: String,
+    sources: Sources,
+    /// Kinds that have been listed, or that the hub does not have.
+    listed: BTreeSet<Arc<Kind>>,
+    started: bool,
+    watchers: JoinSet<()>,
+    tell: mpsc::Sender<(Arc<Kind>, Seen)>,
+    notices: mpsc::UnboundedSender<Notice>,
+
+    members: Members,
+    /// The labels of members, as planning wants them.
+    clusters: Clusters,
+    secrets: BTreeMap<String, SecretData>,
+    namespaces: HashMap<String, Labels>,
+    policies: BTreeMap<(String, String), PlacementPolicy>,
+    /// Placements and overrides of the form in three objects, by their ids.
+    parts: HashMap<ObjectId, Value>,
+    roots: HashMap<Arc<ObjectId>, Root>,
+    /// Which root a leaf belongs to; the first that claims it.
+    owners: HashMap<ObjectId, Arc<ObjectId>>,
+    /// Workloads whose replicas a HorizontalPodAutoscaler keeps, by that.
+    scaled: HashMap<(String, String, String), Arc<ObjectId>>,
+
+    dirty: BTreeSet<Arc<ObjectId>>,
+    records: Queue<Record>,
+    /// When leaves were deleted, for the blast radius.
+    removals: VecDeque<(Instant, usize)>,
+}
+
+impl World {
+    fn new(options: FederationOptions, hub: String) -> Self {
+        // Replaced by the real ones when the task runs.
+        let (tell, _) = mpsc::channel(1);
+        let (notices, _) = mpsc::unbounded_channel();
+        Self {
+            options,
+            hub,
+            sources: Sources::new(),
+            listed: BTreeSet::new(),
+            started: false,
+            watchers: JoinSet::new(),
+            tell,
+            notices,
+            members: Members::new(),
+            clusters: Clusters::new(),
+            secrets: BTreeMap::new(),
+            namespaces: HashMap::new(),
+            policies: BTreeMap::new(),
+            parts: HashMap::new(),
+            roots: HashMap::new(),
+            owners: HashMap::new(),
+            scaled: HashMap::new(),
+            dirty: BTreeSet::new(),
+            records: Queue::new(),
+            removals: VecDeque::new(),
+        }
+    }
+
+    async fn run(mut self, stopping: CancellationToken) {
+        let (tell, mut seen) = mpsc::channel(4096);
+        let (notices, mut noticed) = mpsc::unbounded_channel();
+        (self.tell, self.notices) = (tell, notices);
+        let mut writes = JoinSet::new();
+        let mut connections = JoinSet::new();
+        for kind in news::own_kinds() {
+            self.watch(kind);
+        }
+        for row in limen_api::NATIVE {
+            self.federate_kind(&limen_api::kind(row));
+        }
+        loop {
+            self.settle(&mut connections);
+            self.write(&mut writes);
+            let due = self.records.next_due().unwrap_or_else(|| Instant::now() + MOMENT);
+            tokio::select! {
+                () = stopping.cancelled() => break,
+                Some((kind, seen)) = seen.recv() => self.see(&kind, seen),
+                Some(notice) = noticed.recv() => self.notice(notice),
+                Some(Ok(done)) = writes.join_next() => self.written(done),
+                Some(Ok(made)) = connections.join_next() => self.connected(made),
+                () = tokio::time::sleep_until(due.into()) => {}
+            }
+            // What has already come is taken together: one plan for many news.
+            while let Ok((kind, news)) = seen.try_recv() {
+                self.see(&kind, news);
+            }
+            while let Ok(notice) = noticed.try_recv() {
+                self.notice(notice);
+            }
+        }
+        while writes.join_next().await.is_some() {}
+    }
+
+    /// Starts to federate a kind, in all its forms.
+    fn federate_kind(&mut self, leaf: &Arc<Kind>) {
+        for (kind, source) in sources_of(leaf) {
+            if self.sources.insert(kind.clone(), source).is_none() {
+                self.watch(kind);
+            }
+        }
+        for member in self.members.values() {
+            if let Some(syncer) = &member.syncer {
+                syncer.watch(leaf.clone());
+            }
+        }
+    }
+
+    fn leaf_kinds(&self) -> Vec<Arc<Kind>> {
+        let native = |(kind, source): (&Arc<Kind>, &Source)| {
+            (*source == Source::Native).then(|| kind.clone())
+        };
+        self.sources.iter().filter_map(native).collect()
+    }
+
+    fn watch(&mut self, kind: Arc<Kind>) {
+        let api = self.options.api.clone();
+        self.watchers.spawn(limen_sync::follow(api, kind, String::new(), self.tell.clone()));
+    }
+
+    /// Whether everything that the hub holds has been read once.
+    fn complete(&self) -> bool {
+        news::own_kinds().iter().chain(self.sources.keys()).all(|kind| self.listed.contains(kind))
+    }
+}

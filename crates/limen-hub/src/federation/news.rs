@@ -1,0 +1,222 @@
+//! What the hub's own watches tell.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use limen_api::dialect::identity;
+use limen_api::{Cluster, FederatedType, NAMESPACE, PlacementPolicy};
+use limen_core::federated::{Kind, ObjectId};
+use limen_sync::Seen;
+use serde_json::Value;
+
+use super::World;
+use crate::clusters::{Member, facts};
+use crate::connect::SecretData;
+use crate::kinds::{Source, leaf_kind};
+
+const GROUP: &str = "limen.dev/v1alpha1";
+
+/// The kinds of Limen's own that the hub watches.
+pub(super) fn own_kinds() -> [Arc<Kind>; 3] {
+    [
+        limen_api::kind((GROUP, "Cluster", "clusters", false)),
+        limen_api::kind((GROUP, "FederatedType", "federatedtypes", false)),
+        limen_api::kind((GROUP, "PlacementPolicy", "placementpolicies", true)),
+    ]
+}
+
+impl World {
+    pub(super) fn see(&mut self, kind: &Arc<Kind>, seen: Seen) {
+        match seen {
+            Seen::State(objects) => {
+                let mut before = self.known(kind);
+                for object in objects {
+                    let id = identity(&object, kind);
+                    before.retain(|known| *known != id);
+                    self.changed(kind, object);
+                }
+                for id in before {
+                    self.gone(&id);
+                }
+                self.listed.insert(kind.clone());
+            }
+            Seen::Changed(object) => self.changed(kind, object),
+            Seen::Gone(object) => self.gone(&identity(&object, kind)),
+            Seen::UnknownKind => drop(self.listed.insert(kind.clone())),
+            Seen::Lost(error) => {
+                tracing::warn!(kind = kind.kind, %error, "the hub cannot be watched; trying again");
+            }
+        }
+    }
+
+    /// Every object of a kind that is remembered.
+    fn known(&self, kind: &Arc<Kind>) -> Vec<ObjectId> {
+        let cluster_wide =
+            |name: &str| ObjectId { kind: kind.clone(), namespace: None, name: name.to_owned() };
+        match kind.kind.as_str() {
+            "Cluster" if kind.api_version == GROUP => {
+                self.members.keys().map(|name| cluster_wide(name)).collect()
+            }
+            "PlacementPolicy" if kind.api_version == GROUP => {
+                let id = |(namespace, name): &(String, String)| ObjectId {
+                    kind: kind.clone(),
+                    namespace: Some(namespace.clone()),
+                    name: name.clone(),
+                };
+                self.policies.keys().map(id).collect()
+            }
+            _ => {
+                let roots = self.roots.keys().map(|id| &**id);
+                roots.chain(self.parts.keys()).filter(|id| id.kind == *kind).cloned().collect()
+            }
+        }
+    }
+
+    fn changed(&mut self, kind: &Arc<Kind>, object: Value) {
+        match (kind.api_version.as_str(), kind.kind.as_str()) {
+            (GROUP, "Cluster") => self.cluster_changed(object),
+            (GROUP, "FederatedType") => self.type_changed(object),
+            (GROUP, "PlacementPolicy") => self.policy_changed(object),
+            _ => self.source_changed(kind, object),
+        }
+    }
+
+    fn gone(&mut self, id: &ObjectId) {
+        match (id.kind.api_version.as_str(), id.kind.kind.as_str()) {
+            (GROUP, "Cluster") => {
+                self.members.remove(id.name.as_str());
+                self.clusters.remove(&id.name);
+                for root in self.roots.values_mut() {
+                    root.reports.remove(id.name.as_str());
+                    root.wishes.remove(id.name.as_str());
+                }
+                self.all_dirty();
+            }
+            // Its objects stay federated until the hub starts anew: nothing is deleted by accident.
+            (GROUP, "FederatedType") => {}
+            (GROUP, "PlacementPolicy") => {
+                let namespace = id.namespace.clone().unwrap_or_default();
+                self.policies.remove(&(namespace.clone(), id.name.clone()));
+                self.namespace_dirty(&namespace);
+            }
+            _ => self.source_gone(id),
+        }
+    }
+
+    fn cluster_changed(&mut self, object: Value) {
+        let Ok(cluster) = serde_json::from_value::<Cluster>(object) else { return };
+        let name: Arc<str> = cluster.metadata.name.clone().unwrap_or_default().into();
+        let facts = facts(&cluster);
+        let leaving = |member: &Member| member.leaving();
+        match self.members.get_mut(&name) {
+            None => {
+                self.members.insert(name.clone(), Member::new(cluster));
+                self.clusters.insert(name.to_string(), facts);
+                self.all_dirty();
+            }
+            Some(member) => {
+                let before = leaving(member);
+                member.cluster = cluster;
+                let relabelled = member.facts != facts || leaving(member) != before;
+                member.facts = facts.clone();
+                if relabelled {
+                    self.clusters.insert(name.to_string(), facts);
+                    self.all_dirty();
+                }
+            }
+        }
+        self.record_member(&name);
+    }
+
+    fn type_changed(&mut self, object: Value) {
+        let Ok(federated) = serde_json::from_value::<FederatedType>(object) else { return };
+        let leaf = leaf_kind(&federated.spec);
+        if self.sources.contains_key(&leaf) {
+            return;
+        }
+        self.federate_kind(&leaf);
+        let api = self.options.api.clone();
+        self.watchers.spawn(async move {
+            if let Err(error) = crate::setup::enable(&api, &federated).await {
+                tracing::warn!(%error, "a type cannot be federated");
+            }
+        });
+    }
+
+    fn policy_changed(&mut self, object: Value) {
+        let Ok(policy) = serde_json::from_value::<PlacementPolicy>(object) else { return };
+        let namespace = policy.metadata.namespace.clone().unwrap_or_default();
+        let name = policy.metadata.name.clone().unwrap_or_default();
+        let old = self.policies.insert((namespace.clone(), name), policy.clone());
+        if old.is_none_or(|old| old.spec != policy.spec) {
+            self.namespace_dirty(&namespace);
+        }
+    }
+
+    fn source_changed(&mut self, kind: &Arc<Kind>, object: Value) {
+        let id = identity(&object, kind);
+        match kind.kind.as_str() {
+            "Namespace" => {
+                let labels = serde_json::from_value(object["metadata"]["labels"].clone());
+                let labels = labels.unwrap_or_default();
+                if self.namespaces.insert(id.name.clone(), labels)
+                    != self.namespaces.get(&id.name).cloned()
+                {
+                    self.namespace_dirty(&id.name.clone());
+                }
+            }
+            "Secret" if id.namespace.as_deref() == Some(NAMESPACE) => {
+                self.secrets.insert(id.name.clone(), secret_data(&object));
+                return;
+            }
+            _ => {}
+        }
+        match self.sources.get(kind) {
+            Some(Source::Placement(template) | Source::Override(template)) => {
+                let root = ObjectId { kind: template.clone(), ..id.clone() };
+                self.parts.insert(id, object);
+                self.dirty.insert(Arc::new(root));
+            }
+            Some(_) => self.root_changed(&id, object),
+            None => {}
+        }
+    }
+
+    fn source_gone(&mut self, id: &ObjectId) {
+        if id.kind.kind == "Secret" && id.namespace.as_deref() == Some(NAMESPACE) {
+            self.secrets.remove(&id.name);
+            return;
+        }
+        if id.kind.kind == "Namespace" {
+            self.namespaces.remove(&id.name);
+        }
+        match self.sources.get(&id.kind) {
+            Some(Source::Placement(template) | Source::Override(template)) => {
+                let root = ObjectId { kind: template.clone(), ..id.clone() };
+                self.parts.remove(id);
+                self.dirty.insert(Arc::new(root));
+            }
+            _ => self.root_gone(id),
+        }
+    }
+
+    pub(super) fn all_dirty(&mut self) {
+        self.dirty.extend(self.roots.keys().cloned());
+    }
+
+    fn namespace_dirty(&mut self, namespace: &str) {
+        let inside = |id: &&Arc<ObjectId>| id.namespace.as_deref() == Some(namespace);
+        self.dirty.extend(self.roots.keys().filter(inside).cloned());
+    }
+}
+
+fn secret_data(object: &Value) -> SecretData {
+    let entries = object["data"].as_object().into_iter().flatten();
+    entries
+        .filter_map(|(key, value)| {
+            Some((key.clone(), BASE64_STANDARD.decode(value.as_str()?).ok()?))
+        })
+        .collect::<BTreeMap<_, _>>()
+}

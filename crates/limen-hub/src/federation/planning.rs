@@ -1,0 +1,449 @@
+//! From a changed root to wishes for members.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use limen_api::dialect::{self, Home};
+use limen_api::{LeafState, PlacementPolicy, Tombstone};
+use limen_core::federated::{Federated, Kind, ObjectId, OnDelete, Placement};
+use limen_core::hold::{Removal, judge, too_much};
+use limen_core::merge::{LeafStatus, healthy};
+use limen_core::plan::plan;
+use limen_core::rollout::{Progress, open_wave, wave_of};
+use limen_sync::{Want, Wish};
+use serde_json::Value;
+
+use super::{MOMENT, World};
+use crate::clusters::Leaving;
+use crate::kinds::Source;
+use crate::roots::Root;
+
+impl World {
+    pub(super) fn root_changed(&mut self, id: &ObjectId, object: Value) {
+        let object = Arc::new(object);
+        if let Some(root) = self.roots.get_mut(id) {
+            let same = root.same_intent(&object);
+            if root.uid() != object["metadata"]["uid"] {
+                // Another object of the same name: what was known of the old one is not true of it.
+                let reports = std::mem::take(&mut root.reports);
+                *root = Root::new(object.clone(), Err(String::new()));
+                root.reports = reports;
+            }
+            root.object = object;
+            if same {
+                return;
+            }
+        } else {
+            self.roots.insert(Arc::new(id.clone()), Root::new(object, Err(String::new())));
+        }
+        if id.kind.kind == "HorizontalPodAutoscaler" {
+            self.note_scaling(id);
+        }
+        self.dirty.insert(Arc::new(id.clone()));
+    }
+
+    pub(super) fn root_gone(&mut self, id: &ObjectId) {
+        let Some(root) = self.roots.remove(id) else { return };
+        self.scaled.retain(|_, by| **by != *id);
+        let Ok(federated) = &root.federated else { return };
+        let leaf = Arc::new(federated.leaf.clone());
+        if self.owners.get(&*leaf).is_some_and(|owner| **owner == *id) {
+            self.owners.remove(&*leaf);
+        }
+        // Without our finalizer nothing was there, or somebody took it off: leaves are let be.
+        for cluster in root.wishes.keys() {
+            if let Some(syncer) =
+                self.members.get(cluster).and_then(|member| member.syncer.as_ref())
+            {
+                syncer.wish(leaf.clone(), None);
+            }
+        }
+    }
+
+    /// A workload under an autoscaler keeps each member's count.
+    fn note_scaling(&mut self, id: &ObjectId) {
+        let Some(root) = self.roots.get(id) else { return };
+        let target = &root.object["spec"]["scaleTargetRef"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let namespace = id.namespace.clone().unwrap_or_default();
+        let key = (namespace, text(&target["kind"]), text(&target["name"]));
+        let inside = |other: &&Arc<ObjectId>| {
+            other.namespace == id.namespace && other.kind.kind == key.1 && other.name == key.2
+        };
+        self.dirty.extend(self.roots.keys().filter(inside).cloned());
+        self.scaled.insert(key, Arc::new(id.clone()));
+    }
+
+    /// Plans every dirty root.
+    pub(super) fn plan_dirty(&mut self) {
+        for id in std::mem::take(&mut self.dirty) {
+            if let Some(mut root) = self.roots.remove(&id) {
+                self.plan_root(&id, &mut root);
+                self.roots.insert(id, root);
+            }
+        }
+    }
+
+    fn plan_root(&mut self, id: &Arc<ObjectId>, root: &mut Root) {
+        match self.understand(id, root) {
+            Ok(Some(federated)) => {
+                let leaf = federated.leaf.clone();
+                let owner = self.owners.entry(leaf).or_insert_with(|| id.clone());
+                root.federated = match owner == id {
+                    true => Ok(Arc::new(federated)),
+                    false => Err(format!("its leaves already belong to {owner}")),
+                };
+            }
+            // Not a root, and never was one.
+            Ok(None) if root.wishes.is_empty() && !root.has_finalizer() => return,
+            Ok(None) => {
+                if let Ok(federated) = &root.federated {
+                    let mut nowhere = (**federated).clone();
+                    nowhere.placement = Placement::Nowhere;
+                    root.federated = Ok(Arc::new(nowhere));
+                }
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if root.federated.as_ref().err() != Some(&error) {
+                    root.draft(true, "NotUnderstood", error.clone(), None);
+                }
+                root.federated = Err(error);
+            }
+        }
+        self.record_later(id);
+        if root.being_deleted() {
+            return self.plan_deletion(id, root);
+        }
+        let Ok(federated) = root.federated.clone() else { return };
+        root.plan = plan(&federated, &self.clusters, &self.hub);
+        if !root.has_finalizer() {
+            // Leaves come after the finalizer, so that none can be forgotten.
+            if !root.plan.leaves.is_empty() {
+                self.record_now(id);
+            }
+            return;
+        }
+        self.send_wishes(id, root, &federated);
+    }
+
+    /// What an object means; nothing when it is no root.
+    fn understand(
+        &self,
+        id: &ObjectId,
+        root: &Root,
+    ) -> Result<Option<Federated>, dialect::DialectError> {
+        let object = &root.object;
+        let mut federated = match self.sources.get(&id.kind) {
+            Some(Source::OneObject(leaf)) => dialect::one_object(object, &id.kind, leaf)?,
+            Some(Source::Template(leaf)) => {
+                let part = |wanted: fn(&Source) -> Option<&Arc<Kind>>| {
+                    let kind =
+                        self.sources.iter().find(|(_, source)| wanted(source) == Some(&id.kind))?;
+                    self.parts.get(&ObjectId { kind: kind.0.clone(), ..id.clone() })
+                };
+                let placing = part(|source| match source {
+                    Source::Placement(template) => Some(template),
+                    _ => None,
+                });
+                let overriding = part(|source| match source {
+                    Source::Override(template) => Some(template),
+                    _ => None,
+                });
+                dialect::three_objects(object, placing, overriding, &id.kind, leaf)?
+            }
+            Some(Source::Native) => {
+                let policy = self.policy_of(id, object)?;
+                let namespace = id.namespace.as_ref().unwrap_or(&id.name);
+                let labels = self.namespaces.get(namespace).cloned().unwrap_or_default();
+                let home = self.options.home;
+                if !dialect::is_root(object, &id.kind, home, policy.is_some(), &labels) {
+                    return Ok(None);
+                }
+                dialect::native(object, &id.kind, policy)?
+            }
+            _ => return Ok(None),
+        };
+        let leaf = &federated.leaf;
+        let key =
+            (leaf.namespace.clone().unwrap_or_default(), leaf.kind.kind.clone(), leaf.name.clone());
+        if self.scaled.contains_key(&key) {
+            federated.retained.push("/spec/replicas".to_owned());
+        }
+        Ok(Some(federated))
+    }
+
+    /// The first policy, by name, that is about an object.
+    fn policy_of(
+        &self,
+        id: &ObjectId,
+        object: &Value,
+    ) -> Result<Option<&PlacementPolicy>, dialect::DialectError> {
+        let Some(namespace) = &id.namespace else { return Ok(None) };
+        let first = (namespace.clone(), String::new());
+        for ((of, _), policy) in self.policies.range(first..) {
+            if of != namespace {
+                break;
+            }
+            if dialect::governs(policy, object, &id.kind)? {
+                return Ok(Some(policy));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tells members what has changed for them.
+    fn send_wishes(&mut self, id: &Arc<ObjectId>, root: &mut Root, federated: &Arc<Federated>) {
+        let root_uid: Arc<str> = root.uid().into();
+        let open = self.open_wave(root, federated);
+        root.waiting.clear();
+        let mut wishes: BTreeMap<Arc<str>, Wish> = BTreeMap::new();
+        let mut losing: BTreeSet<Arc<str>> = BTreeSet::new();
+        for (name, member) in &self.members {
+            let before = root.wishes.get(name);
+            let held = root.reports.get(name).is_some_and(|report| report.held_for.is_some());
+            match (member.leaving(), root.plan.leaves.get(&**name)) {
+                (Some(leaving), _) => {
+                    let want = match leaving {
+                        Leaving::Keep => Want::Orphan,
+                        Leaving::Delete => Want::Nothing,
+                    };
+                    if held || before.is_some() {
+                        wishes.insert(name.clone(), Wish { root_uid: root_uid.clone(), want });
+                    }
+                }
+                (None, _) if root.plan.refused.contains_key(&**name) => {
+                    wishes.extend(before.map(|before| (name.clone(), before.clone())));
+                }
+                (None, Some(_)) if wave_of(&federated.waves, name, &self.clusters) > open => {
+                    root.waiting.insert(name.clone());
+                    wishes.extend(before.map(|before| (name.clone(), before.clone())));
+                }
+                (None, Some(leaf)) => {
+                    let want =
+                        Want::Leaf { leaf: leaf.clone(), on_conflict: federated.on_conflict };
+                    wishes.insert(name.clone(), Wish { root_uid: root_uid.clone(), want });
+                }
+                (None, None) if held || before.is_some() => drop(losing.insert(name.clone())),
+                (None, None) => {}
+            }
+        }
+        self.hold_or_let_go(id, root, &losing);
+        for name in losing {
+            let held = root.reports.get(&name).is_some_and(|report| report.held_for.is_some());
+            let wish = match (root.held.is_some(), root.wishes.get(&name)) {
+                (true, Some(before)) => before.clone(),
+                (true, None) => continue,
+                (false, _) if held => Wish { root_uid: root_uid.clone(), want: Want::Nothing },
+                // Never written, or gone already.
+                (false, before) => match before.map(|before| &before.want) {
+                    Some(Want::Leaf { .. }) => {
+                        Wish { root_uid: root_uid.clone(), want: Want::Nothing }
+                    }
+                    _ => continue,
+                },
+            };
+            wishes.insert(name, wish);
+        }
+        self.deliver(root, federated, wishes);
+    }
+
+    /// Sends the wishes that differ from those of before.
+    fn deliver(&self, root: &mut Root, federated: &Federated, wishes: BTreeMap<Arc<str>, Wish>) {
+        let leaf = Arc::new(federated.leaf.clone());
+        for (name, wish) in &wishes {
+            if root.wishes.get(name) == Some(wish) {
+                continue;
+            }
+            if let Some(syncer) = self.members.get(name).and_then(|member| member.syncer.as_ref()) {
+                syncer.wish(leaf.clone(), Some(wish.clone()));
+            }
+        }
+        root.wishes = wishes;
+    }
+
+    fn open_wave(&self, root: &Root, federated: &Federated) -> usize {
+        if federated.waves.is_empty() {
+            return 0;
+        }
+        let nothing = Value::Null;
+        let progress = root.plan.leaves.iter().map(|(name, leaf)| {
+            let report = root.reports.get(name.as_str());
+            let status = LeafStatus {
+                cluster: name,
+                status: report.and_then(|report| report.status.as_deref()).unwrap_or(&nothing),
+                current: report.is_some_and(|report| report.current),
+            };
+            let progress = Progress {
+                applied: root.applied(name),
+                healthy: healthy(&federated.leaf.kind, &leaf.object["spec"], status),
+            };
+            (name.clone(), progress)
+        });
+        open_wave(&federated.waves, &self.clusters, &progress.collect())
+    }
+
+    /// Decides whether deletions must wait for a person.
+    fn hold_or_let_go(&mut self, id: &Arc<ObjectId>, root: &mut Root, losing: &BTreeSet<Arc<str>>) {
+        let before = root.held.take();
+        root.losing.clone_from(losing);
+        if losing.is_empty() {
+            return;
+        }
+        let removal = Removal {
+            losing: losing.iter().map(ToString::to_string).collect(),
+            keeping: root.plan.leaves.len(),
+            long_away: self.long_away(),
+        };
+        let (recently, all) = (self.recently_removed(), self.leaves_in_all());
+        let Some(reason) = judge(&removal, recently, all, self.options.limits) else {
+            if before.is_none() {
+                self.removals.push_back((Instant::now(), losing.len()));
+            }
+            return;
+        };
+        let mark = mark(losing.iter().map(|name| &**name));
+        if root.released() == Some(mark.as_str()) {
+            self.removals.push_back((Instant::now(), losing.len()));
+            return;
+        }
+        if before.is_none() {
+            root.draft(
+                true,
+                "Held",
+                format!("{reason}; limen release {} lets it go on", short(id)),
+                None,
+            );
+        }
+        root.held = Some((reason, mark));
+    }
+
+    /// A root that is being deleted: its leaves go, or stay, and then it may go.
+    fn plan_deletion(&mut self, id: &Arc<ObjectId>, root: &mut Root) {
+        if !root.has_finalizer() {
+            return;
+        }
+        let orphan = root.orphans() || root.deleting == Some(OnDelete::Orphan);
+        if root.deleting.is_none() {
+            let recently = self.recently_removed();
+            let losing = root.wishes.len().max(root.holders().count());
+            let held = match orphan {
+                true => None,
+                false => too_much(losing + recently, self.leaves_in_all(), self.options.limits),
+            };
+            let mark = mark(["deleted"].into_iter());
+            match held {
+                // One root is never too much: a person meant it.
+                Some(reason) if recently > 0 && root.released() != Some(mark.as_str()) => {
+                    if root.held.is_none() {
+                        let how = format!("{reason}; limen release {} lets it go on", short(id));
+                        root.draft(true, "Held", how, None);
+                    }
+                    root.losing = root.holders().cloned().collect();
+                    root.held = Some((reason, mark));
+                    return;
+                }
+                _ => {}
+            }
+            root.held = None;
+            root.losing.clear();
+            self.removals.push_back((Instant::now(), losing));
+            root.deleting = Some(if orphan { OnDelete::Orphan } else { OnDelete::Cascade });
+        }
+        let want = if orphan { Want::Orphan } else { Want::Nothing };
+        let root_uid: Arc<str> = root.uid().into();
+        let leaf = match &root.federated {
+            Ok(federated) => federated.leaf.clone(),
+            // What is not understood was never spread, or is of the root's own name.
+            Err(_) => (**id).clone(),
+        };
+        let mut left = false;
+        let mut wishes = BTreeMap::new();
+        for (name, member) in &mut self.members {
+            let report = root.reports.get(name);
+            let held = report.is_some_and(|report| {
+                report.held_for.is_some() || report.state == Some(LeafState::Deleting)
+            });
+            let certain = member.knows(&leaf.kind) && !member.away();
+            if !held && certain {
+                continue;
+            }
+            if member.away() {
+                if !orphan && (held || root.wishes.contains_key(name)) {
+                    let tombstone = tombstone(&leaf, &root_uid);
+                    if !member.tombstones.contains(&tombstone) {
+                        member.tombstones.push(tombstone);
+                        self.records.push(super::Record::Member(name.clone()));
+                    }
+                }
+                // It is written down before the root may go.
+                left |= member
+                    .written
+                    .as_ref()
+                    .is_none_or(|written| written.tombstones != member.tombstones);
+                continue;
+            }
+            left = true;
+            if held {
+                wishes
+                    .insert(name.clone(), Wish { root_uid: root_uid.clone(), want: want.clone() });
+            }
+        }
+        if let Ok(federated) = root.federated.clone() {
+            self.deliver(root, &federated, wishes);
+        }
+        root.finished = !left;
+        if root.finished {
+            self.record_now(id);
+        }
+    }
+
+    fn recently_removed(&mut self) -> usize {
+        let now = Instant::now();
+        while self.removals.front().is_some_and(|(when, _)| now - *when > MOMENT) {
+            self.removals.pop_front();
+        }
+        self.removals.iter().map(|(_, count)| count).sum()
+    }
+
+    fn leaves_in_all(&self) -> usize {
+        self.roots.values().map(|root| root.holders().count()).sum()
+    }
+
+    fn long_away(&self) -> BTreeSet<String> {
+        let name = |(name, member): (&Arc<str>, &crate::clusters::Member)| {
+            { member.returned_after > Some(super::LONG_AWAY) }.then(|| name.to_string())
+        };
+        self.members.iter().filter_map(name).collect()
+    }
+
+    /// Whether Limen may take what it was not given.
+    pub(super) fn home(&self) -> Home {
+        self.options.home
+    }
+}
+
+/// A mark that stands for some names, for a person to repeat.
+fn mark<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut hash: u32 = 0x811c_9dc5;
+    for byte in names.flat_map(|name| name.bytes().chain([0])) {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    format!("{hash:08x}")
+}
+
+fn short(id: &ObjectId) -> String {
+    format!("{}/{}", id.kind.kind.to_lowercase(), id.name)
+}
+
+pub(super) fn tombstone(leaf: &ObjectId, root_uid: &str) -> Tombstone {
+    Tombstone {
+        api_version: leaf.kind.api_version.clone(),
+        kind: leaf.kind.kind.clone(),
+        plural: leaf.kind.plural.clone(),
+        namespace: leaf.namespace.clone(),
+        name: leaf.name.clone(),
+        root_uid: root_uid.to_owned(),
+    }
+}

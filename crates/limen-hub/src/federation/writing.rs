@@ -1,0 +1,184 @@
+//! What the federation writes to the hub: each record when it has changed, and only then.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use limen_api::ClusterStatus;
+use limen_core::federated::ObjectId;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::{GATHER, Record, World};
+use crate::outbox::{Letter, Written, finalizers};
+use crate::setup::cluster_object;
+use crate::{roots::Root, status};
+
+/// A finished write.
+pub(super) struct Done {
+    record: Record,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Root(Written),
+    Member(Box<ClusterStatus>, kube::Result<()>),
+}
+
+impl World {
+    /// A record is to be written as soon as may be.
+    pub(super) fn record_now(&mut self, id: &Arc<ObjectId>) {
+        self.records.push(Record::Root(id.clone()));
+    }
+
+    /// A record is to be written, and more about it may come.
+    pub(super) fn record_later(&mut self, id: &Arc<ObjectId>) {
+        self.records.push_later(Record::Root(id.clone()), Instant::now() + GATHER);
+    }
+
+    /// Starts writes that are due.
+    pub(super) fn write(&mut self, writes: &mut JoinSet<Done>) {
+        if !self.started {
+            return;
+        }
+        while writes.len() < self.options.concurrency
+            && let Some(record) = self.records.pop(Instant::now())
+        {
+            let started = match &record {
+                Record::Root(id) => self.write_root(id, writes),
+                Record::Member(name) => self.write_member(name, writes),
+            };
+            if !started {
+                self.records.done(record, false, Instant::now());
+            }
+        }
+    }
+
+    fn write_root(&mut self, id: &Arc<ObjectId>, writes: &mut JoinSet<Done>) -> bool {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let Some(root) = self.roots.get(id) else { return false };
+        let mut letter = self.letter(id, root, &now);
+        let Some(root) = self.roots.get_mut(id) else { return false };
+        letter.events = std::mem::take(&mut root.events);
+        let empty = letter.finalizers.is_none()
+            && letter.status.is_none()
+            && letter.report.is_none()
+            && letter.events.is_empty();
+        if empty {
+            return false;
+        }
+        let (api, id, object) = (self.options.api.clone(), id.clone(), root.object.clone());
+        writes.spawn(async move {
+            let written = letter.send(&api, &id, &object).await;
+            Done { record: Record::Root(id), outcome: Outcome::Root(written) }
+        });
+        true
+    }
+
+    fn letter(&self, id: &Arc<ObjectId>, root: &Root, now: &str) -> Letter {
+        let mut letter = Letter::default();
+        let concerned =
+            root.has_finalizer() || !root.plan.leaves.is_empty() || root.federated.is_err();
+        let empty_error = root.federated.as_ref().is_err_and(String::is_empty);
+        if !concerned || empty_error {
+            return letter;
+        }
+        let wanted = match root.being_deleted() {
+            true => !root.finished,
+            false => root.has_finalizer() || !root.plan.leaves.is_empty(),
+        };
+        if wanted != root.has_finalizer() {
+            letter.finalizers = Some(finalizers(&root.object, wanted));
+            // Leaves do not wait for anything else to be written.
+            if wanted {
+                return letter;
+            }
+        }
+        if root.being_deleted() && root.held.is_none() {
+            return letter;
+        }
+        letter.status = status::merged(root).filter(|status| {
+            root.written_status.as_ref() != Some(status) && root.object["status"] != *status
+        });
+        let report = status::report(id, root, &self.members, now);
+        if root.written_report.as_ref() != Some(&report) {
+            letter.report = Some(report);
+        }
+        letter
+    }
+
+    fn write_member(&mut self, name: &Arc<str>, writes: &mut JoinSet<Done>) -> bool {
+        let Some(member) = self.members.get(name) else { return false };
+        let status = member.status(jiff::Timestamp::now());
+        if member.written.as_ref() == Some(&status) {
+            return false;
+        }
+        let api = self.options.api.clone();
+        let id = cluster_object("limen.dev/v1alpha1", "Cluster", "clusters", name);
+        let record = Record::Member(name.clone());
+        writes.spawn(async move {
+            let mut value = serde_json::to_value(&status).unwrap_or_default();
+            // A merge patch leaves alone what it does not name.
+            for field in ["tombstones", "missingKinds"] {
+                if value.get(field).is_none() {
+                    value[field] = json!([]);
+                }
+            }
+            let written = api.merge(&id, "/status", &json!({"status": value})).await;
+            let written = match written {
+                Err(kube::Error::Api(gone)) if gone.code == 404 => Ok(()),
+                other => other.map(drop),
+            };
+            Done { record, outcome: Outcome::Member(Box::new(status), written) }
+        });
+        true
+    }
+
+    pub(super) fn written(&mut self, done: Done) {
+        let failed = match (&done.record, done.outcome) {
+            (Record::Root(id), Outcome::Root(written)) => self.root_written(id, written),
+            (Record::Member(name), Outcome::Member(status, Ok(()))) => {
+                if let Some(member) = self.members.get_mut(name) {
+                    member.written = Some(*status);
+                }
+                // A root may wait for a tombstone to be written.
+                let deleting = self.roots.iter().filter(|(_, root)| root.being_deleted());
+                let deleting: Vec<_> = deleting.map(|(id, _)| id.clone()).collect();
+                self.dirty.extend(deleting);
+                false
+            }
+            (Record::Member(name), Outcome::Member(_, Err(error))) => {
+                tracing::warn!(cluster = %name, %error, "the status of a cluster cannot be written");
+                true
+            }
+            _ => false,
+        };
+        self.records.done(done.record.clone(), failed, Instant::now());
+        if let Record::Root(id) = &done.record
+            && !failed
+        {
+            self.record_later(id);
+        }
+    }
+
+    fn root_written(&mut self, id: &Arc<ObjectId>, written: Written) -> bool {
+        let Some(root) = self.roots.get_mut(id) else { return false };
+        if let Some(status) = written.status {
+            root.written_status = Some(status);
+        }
+        if let Some(report) = written.report {
+            root.written_report = Some(report);
+        }
+        if let Some(object) = written.object {
+            // No need to wait until the watch tells.
+            self.root_changed(id, object);
+        }
+        match written.error {
+            Some(kube::Error::Api(status)) if status.code == 409 => true,
+            Some(error) => {
+                tracing::warn!(root = %id, %error, "a record cannot be written; trying again");
+                true
+            }
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Letting a cluster into the federation, and out of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use limen_api::{Cluster, ClusterSpec, FederatedType, NAMESPACE, SecretReference};
+use limen_core::federated::ObjectId;
+use limen_core::global::Verdict;
+use limen_core::locality::Coordinates;
+use limen_sync::ObjectApi;
+use serde_json::{Value, json};
+
+use crate::clusters::UNJOIN_ANNOTATION;
+use crate::connect::member_client;
+use crate::setup::cluster_object;
+
+/// The account that the hub uses in a member.
+const ACCOUNT: &str = "limen-hub";
+/// How long its token lasts.
+const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
+
+/// How a cluster joins.
+#[derive(Clone, Debug, Default)]
+pub struct JoinOptions {
+    /// What it is called.
+    pub name: String,
+    /// The address of its API, as the hub reaches it.
+    pub endpoint: String,
+    /// The authority of its API's certificate, as PEM.
+    pub ca: Option<Vec<u8>>,
+    /// Its region.
+    pub region: Option<String>,
+    /// Its zone.
+    pub zone: Option<String>,
+    /// Its place on Earth.
+    pub coordinates: Option<Coordinates>,
+    /// What selectors match.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What came of joining.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// The version that the member says it has.
+    pub version: String,
+}
+
+/// Why a cluster could not join or leave.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// Something could not be made or read.
+    #[error("cannot {step}: {error}")]
+    Step {
+        /// What was being done, to what.
+        step: String,
+        /// Why not.
+        error: kube::Error,
+    },
+    /// The member does not answer to the credential that was made.
+    #[error(
+        "the cluster does not answer at {endpoint} to the account that was made for the hub: {reason}"
+    )]
+    NotUsable {
+        /// Where.
+        endpoint: String,
+        /// Why not.
+        reason: String,
+    },
+    /// There is no such member.
+    #[error("there is no cluster {0}; limen clusters lists them")]
+    Unknown(String),
+    /// Leaves are still there.
+    #[error(
+        "cluster {name} still holds {leaves} leaves after {seconds} s; see kubectl get cluster {name} -o yaml, then try again"
+    )]
+    Unfinished {
+        /// The member.
+        name: String,
+        /// How many leaves are left.
+        leaves: usize,
+        /// How long was waited.
+        seconds: u64,
+    },
+}
+
+fn step(what: impl Into<String>) -> impl FnOnce(kube::Error) -> JoinError {
+    let step = what.into();
+    move |error| JoinError::Step { step, error }
+}
+
+/// Makes an account in the member and registers the member with the hub.
+pub async fn join(
+    hub: &Client,
+    member: &Client,
+    options: &JoinOptions,
+) -> Result<Joined, JoinError> {
+    let api = ObjectApi::new(member.clone());
+    let types: Api<FederatedType> = Api::all(hub.clone());
+    let types = types.list(&ListParams::default()).await.map_err(step(
+        "read the federated types of the hub (is it a hub? run limen hub or limen crds)",
+    ))?;
+    for (id, object) in account_objects(&types.items) {
+        api.apply(&id, &object)
+            .await
+            .map_err(step(format!("make {id} in cluster {}", options.name)))?;
+    }
+    let accounts: Api<ServiceAccount> = Api::namespaced(member.clone(), NAMESPACE);
+    let request: TokenRequest = serde_json::from_value(json!({
+        "metadata": {}, "spec": {"audiences": [], "expirationSeconds": TOKEN_SECONDS}}))
+    .unwrap_or_default();
+    let token = accounts
+        .create_token_request(ACCOUNT, &PostParams::default(), &request)
+        .await
+        .map_err(step(format!("get a token for the hub in cluster {}", options.name)))?;
+    let token = token.status.and_then(|status| status.token).unwrap_or_default();
+
+    let secret_name = format!("cluster-{}", options.name);
+    let cluster = cluster(options, &secret_name);
+    let mut data = BTreeMap::from([("token".to_owned(), token.into_bytes())]);
+    data.extend(options.ca.clone().map(|ca| ("ca.crt".to_owned(), ca)));
+    let not_usable =
+        |reason: String| JoinError::NotUsable { endpoint: options.endpoint.clone(), reason };
+    let client = member_client(&cluster, Some(&data))
+        .await
+        .map_err(|error| not_usable(error.to_string()))?;
+    let version =
+        client.apiserver_version().await.map_err(|error| not_usable(error.to_string()))?;
+
+    let secret: Secret = Secret {
+        metadata: kube::core::ObjectMeta {
+            name: Some(secret_name.clone()),
+            namespace: Some(NAMESPACE.to_owned()),
+            ..kube::core::ObjectMeta::default()
+        },
+        data: Some(
+            data.into_iter().map(|(key, value)| (key, k8s_openapi::ByteString(value))).collect(),
+        ),
+        ..Secret::default()
+    };
+    let apply = PatchParams::apply("limen").force();
+    let secrets: Api<Secret> = Api::namespaced(hub.clone(), NAMESPACE);
+    secrets
+        .patch(&secret_name, &apply, &Patch::Apply(secret))
+        .await
+        .map_err(step(format!("store the Secret {secret_name} on the hub")))?;
+    let clusters: Api<Cluster> = Api::all(hub.clone());
+    clusters
+        .patch(&options.name, &apply, &Patch::Apply(cluster))
+        .await
+        .map_err(step(format!("register cluster {} with the hub", options.name)))?;
+    Ok(Joined { version: version.git_version })
+}
+
+fn cluster(options: &JoinOptions, secret: &str) -> Cluster {
+    let mut cluster = Cluster::new(
+        &options.name,
+        ClusterSpec {
+            endpoint: Some(options.endpoint.clone()),
+            credentials: Some(SecretReference { name: secret.to_owned() }),
+            insecure_skip_tls_verify: options.ca.is_none(),
+            region: options.region.clone(),
+            zone: options.zone.clone(),
+            coordinates: options.coordinates,
+            ..ClusterSpec::default()
+        },
+    );
+    cluster.metadata.labels = Some(options.labels.clone()).filter(|labels| !labels.is_empty());
+    cluster
+}
+
+/// The account of the hub in a member, with the least rights that its kinds need.
+fn account_objects(types: &[FederatedType]) -> Vec<(ObjectId, Value)> {
+    let mut rules: Vec<Value> = types
+        .iter()
+        .map(|federated| {
+            let spec = &federated.spec;
+            let group = spec.api_version.split_once('/').map_or("", |(group, _)| group);
+            json!({"apiGroups": [group], "resources": [spec.plural],
+                "verbs": ["get", "list", "watch", "create", "patch", "delete"]})
+        })
+        .collect();
+    let watch = ["get", "list", "watch"];
+    rules.push(json!({"apiGroups": [""], "resources": ["nodes"], "verbs": watch}));
+    rules.push(
+        json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": watch}),
+    );
+    rules.push(json!({"nonResourceURLs": ["/readyz", "/version"], "verbs": ["get"]}));
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let role = cluster_object(rbac, "ClusterRole", "clusterroles", ACCOUNT);
+    let binding = cluster_object(rbac, "ClusterRoleBinding", "clusterrolebindings", ACCOUNT);
+    let account = ObjectId {
+        kind: limen_api::kind(("v1", "ServiceAccount", "serviceaccounts", true)),
+        namespace: Some(NAMESPACE.to_owned()),
+        name: ACCOUNT.to_owned(),
+    };
+    let head = |id: &ObjectId, rest: Value| {
+        let mut object = json!({
+            "apiVersion": id.kind.api_version, "kind": id.kind.kind,
+            "metadata": {"name": id.name, "namespace": id.namespace}});
+        if let (Some(object), Value::Object(rest)) = (object.as_object_mut(), rest) {
+            object.extend(rest);
+        }
+        (id.clone(), object)
+    };
+    vec![
+        head(&cluster_object("v1", "Namespace", "namespaces", NAMESPACE), json!({})),
+        head(&account, json!({})),
+        head(&role, json!({"rules": rules})),
+        head(
+            &binding,
+            json!({
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT},
+                "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]}),
+        ),
+    ]
+}
+
+/// How a cluster leaves.
+#[derive(Clone, Debug)]
+pub struct UnjoinOptions {
+    /// What it is called.
+    pub name: String,
+    /// Whether its leaves are deleted; otherwise they stay, and are nobody's any more.
+    pub delete_leaves: bool,
+    /// How long to wait for that.
+    pub patience: Duration,
+}
+
+/// Lets go of the leaves of a member, and forgets the member.
+pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinError> {
+    let UnjoinOptions { name, delete_leaves, patience } = options;
+    let clusters: Api<Cluster> = Api::all(hub.clone());
+    let read = || step(format!("read cluster {name}"));
+    let found = clusters.get_opt(name).await.map_err(read())?;
+    let cluster = found.ok_or_else(|| JoinError::Unknown(name.clone()))?;
+    let how = if *delete_leaves { "delete" } else { "keep" };
+    let patch = json!({"metadata": {"annotations": {UNJOIN_ANNOTATION: how}}});
+    clusters
+        .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .map_err(step(format!("mark cluster {name} as leaving")))?;
+    let healthy = |cluster: &Cluster| {
+        let verdicts = cluster.status.as_ref().and_then(|status| status.verdicts.as_ref());
+        verdicts.is_some_and(|verdicts| verdicts.api.verdict == Verdict::Healthy)
+    };
+    let started = tokio::time::Instant::now();
+    // A member that cannot be reached keeps what it has.
+    let mut waiting = healthy(&cluster);
+    while waiting {
+        let Some(cluster) = clusters.get_opt(name).await.map_err(read())? else { break };
+        let leaves = cluster.status.as_ref().map_or(0, |status| status.leaves);
+        waiting = leaves > 0 && healthy(&cluster);
+        if waiting && started.elapsed() > *patience {
+            let (name, seconds) = (name.clone(), patience.as_secs());
+            return Err(JoinError::Unfinished { name, leaves, seconds });
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let absent = |error: kube::Error| match error {
+        kube::Error::Api(status) if status.code == 404 => Ok(()),
+        error => Err(error),
+    };
+    let deleting = DeleteParams::default();
+    clusters
+        .delete(name, &deleting)
+        .await
+        .map(drop)
+        .or_else(absent)
+        .map_err(step(format!("remove cluster {name}")))?;
+    if let Some(credentials) = &cluster.spec.credentials {
+        let secrets: Api<Secret> = Api::namespaced(hub.clone(), NAMESPACE);
+        secrets
+            .delete(&credentials.name, &deleting)
+            .await
+            .map(drop)
+            .or_else(absent)
+            .map_err(step(format!("remove the Secret {}", credentials.name)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! What the hub writes to its own API about one root, in one go.
+
+use std::sync::Arc;
+
+use limen_api::FINALIZER;
+use limen_core::federated::ObjectId;
+use limen_sync::ObjectApi;
+use serde_json::{Value, json};
+
+use crate::roots::Draft;
+use crate::status::report_id;
+
+/// What to write about one root.
+#[derive(Default)]
+pub(crate) struct Letter {
+    /// Hold the root while members may have leaves, or let it go.
+    pub(crate) finalizers: Option<Value>,
+    /// The root's own status.
+    pub(crate) status: Option<Value>,
+    /// The `FederatedStatus` beside it.
+    pub(crate) report: Option<Value>,
+    /// Events about it.
+    pub(crate) events: Vec<Draft>,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(crate) struct Written {
+    /// The root after its finalizers were changed.
+    pub(crate) object: Option<Value>,
+    pub(crate) status: Option<Value>,
+    pub(crate) report: Option<Value>,
+    pub(crate) error: Option<kube::Error>,
+    /// The root is not there any more.
+    pub(crate) gone: bool,
+}
+
+impl Letter {
+    /// Writes it all; what fails is tried again by whoever sent it.
+    pub(crate) async fn send(self, api: &ObjectApi, id: &ObjectId, object: &Value) -> Written {
+        let mut written = Written::default();
+        match self.deliver(api, id, object, &mut written).await {
+            Ok(()) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => written.gone = true,
+            Err(error) => written.error = Some(error),
+        }
+        written
+    }
+
+    async fn deliver(
+        self,
+        api: &ObjectApi,
+        id: &ObjectId,
+        object: &Value,
+        written: &mut Written,
+    ) -> kube::Result<()> {
+        let deleting = object["metadata"]["deletionTimestamp"].is_string();
+        if let Some(status) = self.status {
+            api.merge(id, "/status", &json!({"status": status})).await?;
+            written.status = Some(status);
+        }
+        for draft in self.events {
+            // An Event that is lost is a pity, and no reason to do anything again.
+            if let Err(error) = api.create(&event_kind(), &event(id, object, &draft)).await {
+                tracing::debug!(root = %id, %error, "an Event could not be written");
+            }
+        }
+        if let Some(report) = self.report {
+            match api.apply(&report_id(id), &report).await {
+                Ok(_) => {}
+                // Its namespace may be going already.
+                Err(_) if deleting => {}
+                Err(error) => return Err(error),
+            }
+            written.report = Some(report);
+        }
+        if let Some(finalizers) = self.finalizers {
+            let version = &object["metadata"]["resourceVersion"];
+            let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
+            written.object = Some(api.merge(id, "", &patch).await?);
+        }
+        Ok(())
+    }
+}
+
+/// The finalizers of an object with ours among them, or without it.
+pub(crate) fn finalizers(object: &Value, ours: bool) -> Value {
+    let mut all: Vec<Value> =
+        object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    all.retain(|finalizer| finalizer != FINALIZER);
+    if ours {
+        all.push(json!(FINALIZER));
+    }
+    Value::Array(all)
+}
+
+fn event_kind() -> Arc<limen_core::federated::Kind> {
+    limen_api::kind(("v1", "Event", "events", true))
+}
+
+fn event(id: &ObjectId, object: &Value, draft: &Draft) -> Value {
+    let namespace = id.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let message = match draft.clusters.len() {
+        0 => draft.message.clone(),
+        1 => format!("{} cluster {}", draft.message, names(draft)),
+        count if count <= 10 => format!("{} clusters {}", draft.message, names(draft)),
+        count => format!("{} {count} clusters", draft.message),
+    };
+    json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"generateName": format!("{}.", id.name), "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": id.kind.api_version, "kind": id.kind.kind, "name": id.name,
+            "namespace": id.namespace, "uid": object["metadata"]["uid"],
+            "resourceVersion": object["metadata"]["resourceVersion"]},
+        "reason": draft.reason, "message": message,
+        "type": if draft.warning { "Warning" } else { "Normal" },
+        "source": {"component": "limen"},
+        "firstTimestamp": now, "lastTimestamp": now, "count": 1})
+}
+
+fn names(draft: &Draft) -> String {
+    draft.clusters.iter().map(|name| &**name).collect::<Vec<_>>().join(", ")
+}

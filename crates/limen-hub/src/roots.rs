@@ -1,0 +1,169 @@
+//! One root: what is wanted of it, what members say about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use limen_api::{FINALIZER, LeafState};
+use limen_core::federated::{Federated, ObjectId, OnDelete};
+use limen_core::hold::Reason;
+use limen_core::plan::Plan;
+use limen_core::reconcile::fingerprint;
+use limen_sync::{Did, Report, Wish};
+use serde_json::Value;
+
+/// What a person says to let a held deletion go on: the mark that the hold shows.
+pub(crate) const RELEASE_ANNOTATION: &str = "limen.dev/release";
+
+/// One root.
+pub(crate) struct Root {
+    /// The object on the hub, as it was seen last.
+    pub(crate) object: Arc<Value>,
+    /// What it means, or why that is not understood: then everything stays as it is.
+    pub(crate) federated: Result<Arc<Federated>, String>,
+    /// What members shall hold.
+    pub(crate) plan: Plan,
+    /// What was wished of each member.
+    pub(crate) wishes: BTreeMap<Arc<str>, Wish>,
+    /// What each member says.
+    pub(crate) reports: BTreeMap<Arc<str>, Report>,
+    /// Members that wait for an earlier wave.
+    pub(crate) waiting: BTreeSet<Arc<str>>,
+    /// Why deletions are held back, and the mark that releases them.
+    pub(crate) held: Option<(Reason, String)>,
+    /// Members whose leaves would go.
+    pub(crate) losing: BTreeSet<Arc<str>>,
+    /// When it was first seen that it is being deleted, with whether leaves are to stay.
+    pub(crate) deleting: Option<OnDelete>,
+    /// All leaves are gone or accounted for.
+    pub(crate) finished: bool,
+    /// Events to be written.
+    pub(crate) events: Vec<Draft>,
+    /// The statuses as they were written last.
+    pub(crate) written_status: Option<Value>,
+    pub(crate) written_report: Option<Value>,
+}
+
+/// An Event to be written, joined with others like it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Draft {
+    pub(crate) warning: bool,
+    pub(crate) reason: &'static str,
+    /// What happened, without the clusters.
+    pub(crate) message: String,
+    /// Where.
+    pub(crate) clusters: BTreeSet<Arc<str>>,
+}
+
+impl Root {
+    pub(crate) fn new(object: Arc<Value>, federated: Result<Arc<Federated>, String>) -> Self {
+        Self {
+            object,
+            federated,
+            plan: Plan::default(),
+            wishes: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            held: None,
+            losing: BTreeSet::new(),
+            deleting: None,
+            finished: false,
+            events: Vec::new(),
+            written_status: None,
+            written_report: None,
+        }
+    }
+
+    pub(crate) fn uid(&self) -> &str {
+        self.object["metadata"]["uid"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn has_finalizer(&self) -> bool {
+        finalizers(&self.object).any(|finalizer| finalizer == FINALIZER)
+    }
+
+    pub(crate) fn being_deleted(&self) -> bool {
+        self.object["metadata"]["deletionTimestamp"].is_string()
+    }
+
+    /// Whether the person who deletes it wants leaves to stay.
+    pub(crate) fn orphans(&self) -> bool {
+        let policy = self.federated.as_ref().map(|federated| federated.on_delete);
+        policy == Ok(OnDelete::Orphan)
+            || finalizers(&self.object).any(|finalizer| finalizer == "orphan")
+    }
+
+    /// The mark that a person released.
+    pub(crate) fn released(&self) -> Option<&str> {
+        self.object["metadata"]["annotations"][RELEASE_ANNOTATION].as_str()
+    }
+
+    /// Whether another version of the object means the same.
+    pub(crate) fn same_intent(&self, object: &Value) -> bool {
+        let deleting = |object: &Value| object["metadata"]["deletionTimestamp"].is_string();
+        self.uid() == object["metadata"]["uid"]
+            && deleting(&self.object) == deleting(object)
+            && fingerprint(&self.object) == fingerprint(object)
+    }
+
+    /// Members that hold a leaf of it.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.reports.iter().filter(|(_, report)| report.held_for.is_some()).map(|(name, _)| name)
+    }
+
+    /// Notes what a member did, for an Event.
+    pub(crate) fn did(&mut self, cluster: &Arc<str>, leaf: &ObjectId, did: &Did) {
+        let kind = leaf.kind.kind.to_lowercase();
+        let (reason, message) = match did {
+            Did::Created => ("CreateInCluster", format!("Created {kind} in")),
+            Did::Updated => ("UpdateInCluster", format!("Updated {kind} in")),
+            Did::Adopted => ("UpdateInCluster", format!("Adopted the existing {kind} in")),
+            Did::Corrected(fields) => (
+                "UpdateInCluster",
+                format!("Corrected {} of {kind}, which differed in", fields.join(", ")),
+            ),
+            Did::Deleted => ("DeleteInCluster", format!("Deleted {kind} in")),
+            Did::Released => ("DeleteInCluster", format!("Let go of {kind}, which stays in")),
+        };
+        self.draft(false, reason, message, Some(cluster));
+    }
+
+    /// Notes an Event; events of the same words are one, with all their clusters.
+    pub(crate) fn draft(
+        &mut self,
+        warning: bool,
+        reason: &'static str,
+        message: String,
+        cluster: Option<&Arc<str>>,
+    ) {
+        let same = |draft: &&mut Draft| draft.reason == reason && draft.message == message;
+        let draft = match self.events.iter_mut().find(same) {
+            Some(draft) => draft,
+            None => {
+                self.events.push(Draft { warning, reason, message, clusters: BTreeSet::new() });
+                let Some(draft) = self.events.last_mut() else { return };
+                draft
+            }
+        };
+        draft.clusters.extend(cluster.cloned());
+    }
+
+    /// Whether a member that has a report is as the plan says, for waves.
+    pub(crate) fn applied(&self, cluster: &str) -> bool {
+        let wished = match (self.wishes.get(cluster), self.plan.leaves.get(cluster)) {
+            (Some(wish), Some(planned)) => match &wish.want {
+                limen_sync::Want::Leaf { leaf, .. } => leaf.hash == planned.hash,
+                _ => false,
+            },
+            _ => false,
+        };
+        wished
+            && self
+                .reports
+                .get(cluster)
+                .is_some_and(|report| report.state == Some(LeafState::Synced))
+    }
+}
+
+fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}

@@ -1,0 +1,226 @@
+//! A hub and members of a test's own, all in this process.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use limen_api::dialect::Home;
+use limen_apiserver::{Server, ServerOptions};
+use limen_core::federated::ObjectId;
+use limen_hub::{Federation, FederationOptions, JoinOptions, join, set_up};
+use limen_store::{RedbOptions, RedbStore};
+use limen_sync::ObjectApi;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take: far longer than it does, since machines are slow at times.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An API server in this process.
+pub(crate) struct ApiServer {
+    server: Option<Server>,
+    port: u16,
+    folder: TempDir,
+    pub(crate) client: Client,
+    pub(crate) config: Config,
+}
+
+impl ApiServer {
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, client, config) = serve(folder.path(), 0).await;
+        let port = config.cluster_url.port_u16().unwrap();
+        Self { server: Some(server), port, folder, client, config }
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        self.server.take().unwrap().stop().await;
+    }
+
+    pub(crate) async fn start_again(&mut self) {
+        let (server, ..) = serve(self.folder.path(), self.port).await;
+        self.server = Some(server);
+    }
+
+    pub(crate) fn api(&self) -> ObjectApi {
+        ObjectApi::new(self.client.clone())
+    }
+
+    pub(crate) async fn get(&self, id: &ObjectId) -> Option<Value> {
+        self.api().get(id).await.unwrap()
+    }
+
+    /// Applies what a manifest says, as a person would.
+    pub(crate) async fn create(&self, manifest: &Value) -> Value {
+        let id = id_of(manifest);
+        self.api().create(&id.kind, manifest).await.unwrap()
+    }
+}
+
+async fn serve(folder: &Path, port: u16) -> (Server, Client, Config) {
+    let store = RedbStore::open(folder.join("store"), &RedbOptions::default()).unwrap();
+    let server = Server::start(ServerOptions {
+        data_dir: folder.to_owned(),
+        listen: ([127, 0, 0, 1], port).into(),
+        store: Arc::new(store),
+        extra_names: Vec::new(),
+        token_file: None,
+        audit_log: None,
+    })
+    .await
+    .unwrap();
+    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    (server, Client::try_from(config.clone()).unwrap(), config)
+}
+
+/// A hub that federates, and its members.
+pub(crate) struct Rig {
+    pub(crate) hub: ApiServer,
+    pub(crate) members: BTreeMap<String, ApiServer>,
+    federation: Option<Federation>,
+}
+
+impl Rig {
+    /// Members have the label `location` with the part of their name before the dash.
+    pub(crate) async fn start(names: &[&str]) -> Self {
+        let hub = ApiServer::start().await;
+        set_up(&hub.api()).await.unwrap();
+        let mut rig = Self { hub, members: BTreeMap::new(), federation: None };
+        rig.start_federation().await;
+        for name in names {
+            rig.add(name).await;
+        }
+        rig
+    }
+
+    pub(crate) async fn add(&mut self, name: &str) {
+        let member = ApiServer::start().await;
+        self.join(name, &member).await;
+        self.members.insert(name.to_owned(), member);
+    }
+
+    pub(crate) async fn join(&self, name: &str, member: &ApiServer) {
+        let location = name.split('-').next().unwrap_or_default().to_owned();
+        let options = JoinOptions {
+            name: name.to_owned(),
+            endpoint: member.config.cluster_url.to_string(),
+            ca: member.config.root_cert.as_ref().map(|certificates| pem(certificates)),
+            labels: [("location".to_owned(), location)].into(),
+            ..JoinOptions::default()
+        };
+        join(&self.hub.client, &member.client, &options).await.unwrap();
+    }
+
+    pub(crate) async fn start_federation(&mut self) {
+        let mut options = FederationOptions::new(self.hub.api(), Home::Embedded);
+        options.probe_every = Duration::from_millis(200);
+        self.federation = Some(Federation::start(options).await.unwrap());
+    }
+
+    pub(crate) async fn stop_federation(&mut self) {
+        self.federation.take().unwrap().stop().await;
+    }
+
+    pub(crate) fn member(&self, name: &str) -> &ApiServer {
+        &self.members[name]
+    }
+
+    /// Waits until every named member has the object in a state that fits.
+    pub(crate) async fn eventually(
+        &self,
+        id: &ObjectId,
+        names: &[&str],
+        fits: impl Fn(Option<&Value>) -> bool,
+    ) {
+        for name in names {
+            eventually(&format!("{id} in {name}"), async || {
+                let object = self.member(name).get(id).await;
+                (fits(object.as_ref()), format!("{object:#?}"))
+            })
+            .await;
+        }
+    }
+
+    /// Waits until the hub has the object in a state that fits.
+    pub(crate) async fn eventually_on_hub(
+        &self,
+        id: &ObjectId,
+        fits: impl Fn(Option<&Value>) -> bool,
+    ) -> Option<Value> {
+        eventually(&format!("{id} on the hub"), async || {
+            let object = self.hub.get(id).await;
+            (fits(object.as_ref()), format!("{object:#?}"))
+        })
+        .await;
+        self.hub.get(id).await
+    }
+
+    /// The record of a root.
+    pub(crate) fn record(root: &ObjectId) -> ObjectId {
+        let kind =
+            limen_api::kind(("limen.dev/v1alpha1", "FederatedStatus", "federatedstatuses", true));
+        let name = format!("{}.{}", root.kind.kind.to_lowercase(), root.name);
+        ObjectId { kind, namespace: root.namespace.clone(), name }
+    }
+
+    /// The reasons of all Events about a root, and their messages.
+    pub(crate) async fn events(&self, root: &ObjectId) -> Vec<(String, String)> {
+        let kind = limen_api::kind(("v1", "Event", "events", true));
+        let (events, _) = self.hub.api().list(&kind, "").await.unwrap();
+        let about = |event: &&Value| event["involvedObject"]["name"] == root.name.as_str();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let pair = |event: &Value| (text(&event["reason"]), text(&event["message"]));
+        events.iter().filter(about).map(pair).collect()
+    }
+}
+
+/// Waits until something holds, and says what it was last when it never does.
+pub(crate) async fn eventually(what: &str, mut check: impl AsyncFnMut() -> (bool, String)) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (fits, found) = check().await;
+        if fits {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{what} is still: {found}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Which object a manifest is about.
+pub(crate) fn id_of(manifest: &Value) -> ObjectId {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let api_version = text(&manifest["apiVersion"]).unwrap();
+    let kind = text(&manifest["kind"]).unwrap();
+    let plural = match kind.as_str() {
+        "Ingress" => "ingresses".to_owned(),
+        "PlacementPolicy" => "placementpolicies".to_owned(),
+        other => format!("{}s", other.to_lowercase()),
+    };
+    let namespace = text(&manifest["metadata"]["namespace"]);
+    ObjectId {
+        kind: limen_api::kind((&api_version, &kind, &plural, namespace.is_some())),
+        namespace,
+        name: text(&manifest["metadata"]["name"]).unwrap(),
+    }
+}
+
+fn pem(certificates: &[Vec<u8>]) -> Vec<u8> {
+    use base64::Engine;
+    let mut text = String::new();
+    for certificate in certificates {
+        let encoded = base64::prelude::BASE64_STANDARD.encode(certificate);
+        text.push_str("-----BEGIN CERTIFICATE-----\n");
+        for line in encoded.as_bytes().chunks(64) {
+            text.push_str(std::str::from_utf8(line).unwrap());
+            text.push('\n');
+        }
+        text.push_str("-----END CERTIFICATE-----\n");
+    }
+    text.into_bytes()
+}
