@@ -8,7 +8,7 @@ use limen_core::federated::Kind;
 
 /// What objects of a kind on the hub are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// Roots by themselves.
     Native,
     /// `Federated<Kind>` in one object, for leaves of this kind.
@@ -22,7 +22,7 @@ pub enum Source {
 }
 
 /// All kinds that the hub watches for roots.
-pub type Sources = BTreeMap<Arc<Kind>, Source>;
+pub(crate) type Sources = BTreeMap<Arc<Kind>, Source>;
 
 /// The types that a hub knows from the start.
 pub fn federated_types() -> Vec<FederatedType> {

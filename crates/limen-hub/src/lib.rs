@@ -13,16 +13,20 @@
 
 mod clusters;
 mod connect;
+mod explain;
 mod federation;
 mod join;
 mod kinds;
+mod lease;
 mod outbox;
 mod roots;
 mod setup;
 mod status;
 
-pub use connect::{ConnectError, member_client};
+pub use connect::{ConnectError, SecretData, member_client};
+pub use explain::{Catalogue, ExplainError, Explained, Outlook, explain};
 pub use federation::{Federation, FederationOptions};
 pub use join::{JoinError, JoinOptions, Joined, UnjoinOptions, join, unjoin};
-pub use kinds::{Sources, federated_types};
+pub use kinds::federated_types;
+pub use lease::Election;
 pub use setup::{SetupError, hub_id, set_up};

@@ -18,9 +18,8 @@ pub struct Queue<K> {
     failures: HashMap<K, u32>,
 }
 
-impl<K: Clone + Eq + Hash + Ord> Queue<K> {
-    /// Nothing to do.
-    pub fn new() -> Self {
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
         Self {
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
@@ -30,7 +29,9 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             failures: HashMap::new(),
         }
     }
+}
 
+impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     /// Something is to be looked at now.
     pub fn push(&mut self, key: K) {
         match self.working.contains(&key) {
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_key_is_worked_on_once_at_a_time() {
-        let mut queue = Queue::new();
+        let mut queue = Queue::default();
         let now = Instant::now();
         queue.push(1);
         queue.push(1);
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn failures_come_back_later_and_later() {
-        let mut queue = Queue::new();
+        let mut queue = Queue::default();
         let mut now = Instant::now();
         queue.push(1);
         let mut pauses = Vec::new();

@@ -136,7 +136,7 @@ impl Member {
             leaves: Leaves::new(options.hub.clone()),
             options,
             notices,
-            queue: Queue::new(),
+            queue: Queue::default(),
             reported: HashMap::new(),
             inventory: (0, BTreeSet::new()),
             missing: BTreeSet::new(),

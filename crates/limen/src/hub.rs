@@ -7,9 +7,15 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use kube::Client;
+use limen_api::dialect::Home;
 use limen_apiserver::{Server, ServerOptions};
+use limen_hub::{Election, Federation, FederationOptions};
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
+use limen_sync::ObjectApi;
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::connection::config;
 
 /// Run the hub: a Kubernetes API that people submit their objects to.
 #[derive(Args)]
@@ -23,8 +29,12 @@ Examples:
       --etcd-ca ca.crt --etcd-cert client.crt --etcd-key client.key")]
 pub(crate) struct Hub {
     /// Where certificates, the kubeconfig and (without --store) the objects are kept
-    #[arg(long, value_name = "DIR")]
-    data_dir: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "kubeconfig")]
+    data_dir: Option<PathBuf>,
+
+    /// Be the hub on an existing Kubernetes, in place of an API of our own
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data_dir", "store"])]
+    kubeconfig: Option<PathBuf>,
 
     /// The address to serve on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6443")]
@@ -57,6 +67,10 @@ pub(crate) struct Hub {
     /// Write an audit log of all requests, as JSON lines
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
+
+    /// Serve the API and federate nothing
+    #[arg(long, conflicts_with = "kubeconfig")]
+    api_only: bool,
 }
 
 impl Hub {
@@ -66,15 +80,32 @@ impl Hub {
     }
 
     async fn serve(self) -> Result<()> {
-        let start = Instant::now();
         // From here on, so that no signal can end the process before it has closed its store.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        std::fs::create_dir_all(&self.data_dir)
-            .with_context(|| format!("cannot make the folder {}", self.data_dir.display()))?;
-        let store = self.open_store().await?;
+        let stopped = async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        match (&self.kubeconfig, &self.data_dir) {
+            (Some(kubeconfig), _) => on_existing(kubeconfig, stopped).await,
+            (None, Some(folder)) => {
+                let folder = folder.clone();
+                self.embedded(&folder, stopped).await
+            }
+            (None, None) => bail!("give --data-dir, or --kubeconfig of an existing Kubernetes"),
+        }
+    }
+
+    async fn embedded(self, folder: &Path, stopped: impl Future<Output = ()>) -> Result<()> {
+        let start = Instant::now();
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        let store = self.open_store(folder).await?;
         let server = Server::start(ServerOptions {
-            data_dir: self.data_dir.clone(),
+            data_dir: folder.to_owned(),
             listen: self.listen,
             store,
             extra_names: self.tls_san,
@@ -83,24 +114,31 @@ impl Hub {
         })
         .await?;
 
-        let kubeconfig = server.kubeconfig().display();
+        let kubeconfig = server.kubeconfig().to_owned();
         println!("The hub is ready at {} ({} ms).", server.url(), start.elapsed().as_millis());
         println!();
-        println!("  export KUBECONFIG={kubeconfig}");
+        println!("  export KUBECONFIG={}", kubeconfig.display());
         println!("  kubectl get namespaces");
+        if !self.api_only {
+            println!("  limen join NAME --kubeconfig FILE    # let a cluster in");
+        }
         println!();
-        println!("Press Ctrl-C to stop it; everything is kept in {}.", self.data_dir.display());
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        println!("Press Ctrl-C to stop it; everything is kept in {}.", folder.display());
+        if self.api_only {
+            stopped.await;
+        } else {
+            let client = Client::try_from(config(Some(&kubeconfig), None).await?)?;
+            // Hubs that share an etcd take turns; a folder has one hub at a time.
+            let shared = self.store.is_some();
+            federate(client, Home::Embedded, shared, stopped).await?;
         }
         server.stop().await;
         Ok(())
     }
 
-    async fn open_store(&self) -> Result<Arc<dyn Store>> {
+    async fn open_store(&self, folder: &Path) -> Result<Arc<dyn Store>> {
         let Some(store) = &self.store else {
-            let path = self.data_dir.join("store.redb");
+            let path = folder.join("store.redb");
             return Ok(Arc::new(RedbStore::open(path, &RedbOptions::default())?));
         };
         let Some(endpoints) = store.strip_prefix("etcd=") else {
@@ -127,4 +165,51 @@ impl Hub {
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Is the hub on somebody's Kubernetes.
+async fn on_existing(kubeconfig: &PathBuf, stopped: impl Future<Output = ()>) -> Result<()> {
+    let config = config(Some(kubeconfig), None).await?;
+    let url = config.cluster_url.clone();
+    let client = Client::try_from(config)?;
+    println!(
+        "Federating from {url}: what a PlacementPolicy or a namespace labelled limen.dev/federate=true selects."
+    );
+    federate(client, Home::Existing, true, stopped).await
+}
+
+/// Federates until it is told to stop; where hubs are several, whenever it is this one's turn.
+async fn federate(
+    client: Client,
+    home: Home,
+    shared: bool,
+    stopped: impl Future<Output = ()>,
+) -> Result<()> {
+    let api = ObjectApi::new(client.clone());
+    let identity = format!("{}-{}", hostname(), std::process::id());
+    let work = async {
+        limen_hub::set_up(&api).await?;
+        let mut election = Election::new(client, identity);
+        loop {
+            if shared {
+                election.win().await;
+            }
+            let federation = Federation::start(FederationOptions::new(api.clone(), home)).await?;
+            match shared {
+                true => election.keep().await,
+                false => std::future::pending().await,
+            }
+            tracing::warn!("another hub leads now");
+            federation.stop().await;
+        }
+    };
+    tokio::select! {
+        ended = work => ended,
+        () = stopped => Ok(()),
+    }
+}
+
+fn hostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "hub".to_owned(), |name| name.trim().to_owned())
 }

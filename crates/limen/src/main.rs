@@ -1,6 +1,11 @@
 //! The command line of Limen.
 
+mod clusters;
+mod connection;
 mod hub;
+mod join;
+mod roots;
+mod table;
 
 use std::process::ExitCode;
 
@@ -21,6 +26,21 @@ struct Cli {
 enum Command {
     /// Run the hub: a Kubernetes API that people submit their objects to.
     Hub(hub::Hub),
+    /// Let a cluster into the federation.
+    Join(join::Join),
+    /// Let a cluster out of the federation.
+    Unjoin(join::Unjoin),
+    /// Show the members of the federation.
+    Clusters(clusters::Clusters),
+    /// Show a root with its leaves: where they are, how far, and what is wrong.
+    Status(roots::Status),
+    /// Let a deletion go on that was held back.
+    Release(roots::Release),
+    /// Explain a decision.
+    #[command(subcommand)]
+    Explain(roots::Explain),
+    /// Print the definitions that an existing Kubernetes needs to be a hub.
+    Crds(roots::Crds),
 }
 
 fn main() -> ExitCode {
@@ -30,6 +50,13 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let outcome = match cli.command {
         Command::Hub(hub) => hub.run(),
+        Command::Join(join) => join.run(),
+        Command::Unjoin(unjoin) => unjoin.run(),
+        Command::Clusters(clusters) => clusters.run(),
+        Command::Status(status) => status.run(),
+        Command::Release(release) => release.run(),
+        Command::Explain(explain) => explain.run(),
+        Command::Crds(crds) => crds.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -48,8 +48,8 @@ pub enum DialectError {
     },
 }
 
-fn field_error(field: impl Into<String>, reason: impl ToString) -> DialectError {
-    DialectError::Field { field: field.into(), reason: reason.to_string() }
+fn field_error(field: impl Into<String>, reason: impl Into<String>) -> DialectError {
+    DialectError::Field { field: field.into(), reason: reason.into() }
 }
 
 /// Which object this is.

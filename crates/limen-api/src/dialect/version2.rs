@@ -73,7 +73,7 @@ fn fields_of_spec(entry: &Value, index: usize) -> Result<Override, DialectError>
         })
         .collect();
     let patch = serde_json::from_value(Value::Array(operations))
-        .map_err(|error| field_error(field, error))?;
+        .map_err(|error| field_error(field, error.to_string()))?;
     Ok(Override { clusters: Placement::Clusters(vec![cluster.to_owned()]), patch })
 }
 
@@ -115,5 +115,5 @@ fn parsed<T: serde::de::DeserializeOwned + Default>(
     if value.is_null() {
         return Ok(T::default());
     }
-    serde_json::from_value(value.clone()).map_err(|error| field_error(field, error))
+    serde_json::from_value(value.clone()).map_err(|error| field_error(field, error.to_string()))
 }

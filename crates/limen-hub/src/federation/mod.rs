@@ -23,7 +23,7 @@ use limen_sync::{Notice, ObjectApi, Queue, Seen};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::clusters::Members;
 use crate::connect::SecretData;
@@ -67,7 +67,7 @@ impl FederationOptions {
 
 /// A running federation; dropping it ends it.
 pub struct Federation {
-    stopping: CancellationToken,
+    stopping: DropGuard,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -77,12 +77,12 @@ impl Federation {
         let hub = hub_id(&options.api).await?;
         let stopping = CancellationToken::new();
         let task = tokio::spawn(World::new(options, hub).run(stopping.clone()));
-        Ok(Self { stopping, task })
+        Ok(Self { stopping: stopping.drop_guard(), task })
     }
 
     /// Ends it, and returns when nothing is going on any more.
     pub async fn stop(self) {
-        self.stopping.cancel();
+        drop(self.stopping);
         // A task that panicked has nothing left to finish.
         let _ = self.task.await;
     }
@@ -150,7 +150,7 @@ impl World {
             owners: HashMap::new(),
             scaled: HashMap::new(),
             dirty: BTreeSet::new(),
-            records: Queue::new(),
+            records: Queue::default(),
             removals: VecDeque::new(),
         }
     }

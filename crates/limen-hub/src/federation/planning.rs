@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use limen_api::dialect::{self, Home};
+use limen_api::dialect;
 use limen_api::{LeafState, PlacementPolicy, Tombstone};
 use limen_core::federated::{Federated, Kind, ObjectId, OnDelete, Placement};
 use limen_core::hold::{Removal, judge, too_much};
@@ -416,11 +416,6 @@ impl World {
             { member.returned_after > Some(super::LONG_AWAY) }.then(|| name.to_string())
         };
         self.members.iter().filter_map(name).collect()
-    }
-
-    /// Whether Limen may take what it was not given.
-    pub(super) fn home(&self) -> Home {
-        self.options.home
     }
 }
 

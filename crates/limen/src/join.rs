@@ -1,0 +1,181 @@
+//! `limen join` and `limen unjoin`
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use kube::Client;
+use limen_core::locality::Coordinates;
+use limen_hub::{JoinOptions, UnjoinOptions};
+
+use crate::connection::{HubConnection, block_on, config};
+
+/// Let a cluster into the federation.
+#[derive(Args)]
+#[command(after_help = "\
+Makes the namespace limen-system in the cluster, with an account for the hub that may do what the
+federated kinds need and nothing else; stores its token as a Secret on the hub; registers it.
+Run it again to renew the token or the rights.
+
+Examples:
+  limen join gce-europe-west1b --kubeconfig europe.yaml --region europe-west1 --label location=europe
+  limen join onprem --kubeconfig all.yaml --context onprem --coordinates 52.52,13.40")]
+pub(crate) struct Join {
+    /// What the cluster shall be called
+    name: String,
+
+    /// A kubeconfig with which the cluster's administrator reaches it
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: PathBuf,
+
+    /// The context in that kubeconfig
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// Its region; otherwise that of most of its nodes
+    #[arg(long)]
+    region: Option<String>,
+
+    /// Its zone; otherwise that of most of its nodes
+    #[arg(long)]
+    zone: Option<String>,
+
+    /// Its place on Earth, in degrees
+    #[arg(long, value_name = "LAT,LON", allow_hyphen_values = true)]
+    coordinates: Option<Coordinates>,
+
+    /// A label that selectors match; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+
+    #[command(flatten)]
+    hub: HubConnection,
+}
+
+impl Join {
+    pub(crate) fn run(self) -> Result<()> {
+        block_on(async {
+            let config = config(Some(&self.kubeconfig), self.context.as_deref()).await?;
+            let options = JoinOptions {
+                name: self.name.clone(),
+                endpoint: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
+                ca: authority(&self.kubeconfig, self.context.as_deref())?,
+                region: self.region,
+                zone: self.zone,
+                coordinates: self.coordinates,
+                labels: self.labels.into_iter().collect(),
+            };
+            let hub = self.hub.client().await?;
+            let joined = limen_hub::join(&hub, &Client::try_from(config)?, &options).await?;
+            println!("Cluster {} ({}) has joined.", self.name, joined.version);
+            Ok(())
+        })
+    }
+}
+
+/// The authority that a kubeconfig names for its cluster, as PEM.
+fn authority(file: &PathBuf, context: Option<&str>) -> Result<Option<Vec<u8>>> {
+    let kubeconfig = kube::config::Kubeconfig::read_from(file)?;
+    let context = context.or(kubeconfig.current_context.as_deref()).unwrap_or_default();
+    let named = kubeconfig.contexts.iter().find(|named| named.name == context);
+    let cluster = named.and_then(|named| named.context.as_ref()).map(|context| &context.cluster);
+    let cluster = kubeconfig
+        .clusters
+        .iter()
+        .find(|named| Some(&named.name) == cluster)
+        .and_then(|named| named.cluster.as_ref())
+        .with_context(|| {
+            format!("{} has no cluster for the context {context:?}", file.display())
+        })?;
+    if cluster.insecure_skip_tls_verify == Some(true) {
+        return Ok(None);
+    }
+    if let Some(path) = &cluster.certificate_authority {
+        let path = file.parent().unwrap_or(file).join(path);
+        let pem = std::fs::read(&path);
+        return pem.map(Some).with_context(|| format!("cannot read {}", path.display()));
+    }
+    let Some(data) = &cluster.certificate_authority_data else {
+        bail!(
+            "{} names no certificate-authority for the cluster; the hub cannot verify it without one",
+            file.display()
+        );
+    };
+    let value = serde_json::json!({"data": {"ca": data}});
+    let secret: k8s_openapi::api::core::v1::Secret = serde_json::from_value(value)
+        .with_context(|| format!("certificate-authority-data in {}", file.display()))?;
+    Ok(secret.data.and_then(|mut data| data.remove("ca")).map(|bytes| bytes.0))
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("{text:?} is not KEY=VALUE")),
+    }
+}
+
+/// Let a cluster out of the federation.
+#[derive(Args)]
+#[command(after_help = "\
+The objects that the hub has made in the cluster stay there, unless --delete-leaves is given.
+
+Examples:
+  limen unjoin gce-europe-west1b
+  limen unjoin gce-europe-west1b --delete-leaves --yes")]
+pub(crate) struct Unjoin {
+    /// The cluster
+    name: String,
+
+    /// Delete what the hub has made in the cluster
+    #[arg(long)]
+    delete_leaves: bool,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+
+    /// How long to wait until the cluster has been let go of, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "120")]
+    timeout: u64,
+
+    #[command(flatten)]
+    hub: HubConnection,
+}
+
+impl Unjoin {
+    pub(crate) fn run(self) -> Result<()> {
+        let fate = match self.delete_leaves {
+            true => "the objects that the hub has made there are DELETED",
+            false => "the objects that the hub has made there stay, and are nobody's any more",
+        };
+        println!("Cluster {} leaves the federation; {fate}.", self.name);
+        if !self.yes && !confirmed()? {
+            bail!("not confirmed; nothing was done (use --yes to go on without being asked)");
+        }
+        block_on(async {
+            let hub = self.hub.client().await?;
+            let options = UnjoinOptions {
+                name: self.name.clone(),
+                delete_leaves: self.delete_leaves,
+                patience: Duration::from_secs(self.timeout),
+            };
+            limen_hub::unjoin(&hub, &options).await?;
+            println!("Cluster {} has left.", self.name);
+            println!(
+                "Its account for the hub is still there: kubectl --context {} delete namespace limen-system, clusterrole and clusterrolebinding limen-hub.",
+                self.name
+            );
+            Ok(())
+        })
+    }
+}
+
+fn confirmed() -> Result<bool> {
+    use std::io::Write;
+    print!("Go on? [y/N] ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
