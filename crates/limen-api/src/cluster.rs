@@ -123,7 +123,7 @@ pub struct TimedVerdict {
     pub since: Option<Time>,
 }
 
-/// A leaf that is to be deleted when its member can be reached.
+/// A leaf that is to be deleted, or let go, when its member can be reached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Tombstone {
@@ -138,6 +138,9 @@ pub struct Tombstone {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// The uid of the root that is gone: only a leaf of that root is deleted.
+    /// The uid of the root that is gone: only a leaf of that root is touched.
     pub root_uid: String,
+    /// The leaf stays, and is nobody's any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub release: bool,
 }

@@ -32,7 +32,9 @@ pub(crate) struct Root {
     pub(crate) held: Option<(Reason, String)>,
     /// Members whose leaves would go.
     pub(crate) losing: BTreeSet<Arc<str>>,
-    /// When it was first seen that it is being deleted, with whether leaves are to stay.
+    /// The person who deletes it wants leaves to stay; this is said only at first.
+    pub(crate) orphaned: bool,
+    /// Its deletion has begun, with this fate of its leaves.
     pub(crate) deleting: Option<OnDelete>,
     /// All leaves are gone or accounted for.
     pub(crate) finished: bool,
@@ -65,6 +67,7 @@ impl Root {
             waiting: BTreeSet::new(),
             held: None,
             losing: BTreeSet::new(),
+            orphaned: false,
             deleting: None,
             finished: false,
             events: Vec::new(),
@@ -77,6 +80,11 @@ impl Root {
         self.object["metadata"]["uid"].as_str().unwrap_or_default()
     }
 
+    /// What members hold of it. What is not understood was never spread, or has its own name.
+    pub(crate) fn leaf(&self, id: &ObjectId) -> ObjectId {
+        self.federated.as_ref().map_or_else(|_| id.clone(), |federated| federated.leaf.clone())
+    }
+
     pub(crate) fn has_finalizer(&self) -> bool {
         finalizers(&self.object).any(|finalizer| finalizer == FINALIZER)
     }
@@ -85,11 +93,17 @@ impl Root {
         self.object["metadata"]["deletionTimestamp"].is_string()
     }
 
-    /// Whether the person who deletes it wants leaves to stay.
-    pub(crate) fn orphans(&self) -> bool {
-        let policy = self.federated.as_ref().map(|federated| federated.on_delete);
-        policy == Ok(OnDelete::Orphan)
-            || finalizers(&self.object).any(|finalizer| finalizer == "orphan")
+    /// Takes a newer version of the object.
+    pub(crate) fn renew(&mut self, object: Arc<Value>) {
+        self.orphaned |= finalizers(&object).any(|finalizer| finalizer == "orphan");
+        self.object = object;
+    }
+
+    /// What becomes of leaves when it is deleted.
+    pub(crate) fn fate(&self) -> OnDelete {
+        let policy =
+            self.federated.as_ref().map_or(OnDelete::Cascade, |federated| federated.on_delete);
+        self.deleting.unwrap_or(if self.orphaned { OnDelete::Orphan } else { policy })
     }
 
     /// The mark that a person released.

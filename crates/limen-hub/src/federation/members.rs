@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use limen_api::Tombstone;
 use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
-use limen_sync::{Notice, ObjectApi, Report, Syncer, SyncerOptions, Want, What, Wish};
+use limen_sync::{Notice, ObjectApi, Report, Syncer, SyncerOptions, Want, What};
 use tokio::task::JoinSet;
 
-use super::planning::tombstone;
+use super::planning::last_wish;
 use super::{Record, World};
 use crate::connect::{SecretData, member_client};
 
@@ -188,19 +189,15 @@ impl World {
     fn unowned_reported(&mut self, cluster: &Arc<str>, leaf: Arc<ObjectId>, report: Report) {
         let Some(member) = self.members.get_mut(cluster) else { return };
         let Some(root_uid) = report.held_for.clone() else {
-            let gone = |tombstone: &limen_api::Tombstone| {
-                tombstone.kind == leaf.kind.kind
-                    && tombstone.api_version == leaf.kind.api_version
-                    && tombstone.namespace == leaf.namespace
-                    && tombstone.name == leaf.name
-            };
-            member.tombstones.retain(|tombstone| !gone(tombstone));
+            member.tombstones.retain(|tombstone| !is_about(tombstone, &leaf));
             member.unowned.remove(&leaf);
             return self.record_member(cluster);
         };
-        if member.tombstones.contains(&tombstone(&leaf, &root_uid)) {
+        let waits =
+            |tombstone: &&Tombstone| is_about(tombstone, &leaf) && *tombstone.root_uid == *root_uid;
+        if let Some(tombstone) = member.tombstones.iter().find(waits) {
             if let (None, Some(syncer)) = (report.state, &member.syncer) {
-                syncer.wish(leaf, Some(Wish { root_uid, want: Want::Nothing }));
+                syncer.wish(leaf, Some(last_wish(tombstone)));
             }
             return;
         }
@@ -223,4 +220,12 @@ impl World {
             self.record_later(&owner);
         }
     }
+}
+
+/// Whether a tombstone stands for a leaf, of whichever root.
+fn is_about(tombstone: &Tombstone, leaf: &ObjectId) -> bool {
+    tombstone.kind == leaf.kind.kind
+        && tombstone.api_version == leaf.kind.api_version
+        && tombstone.namespace == leaf.namespace
+        && tombstone.name == leaf.name
 }

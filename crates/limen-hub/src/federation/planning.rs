@@ -30,12 +30,14 @@ impl World {
                 *root = Root::new(object.clone(), Err(String::new()));
                 root.reports = reports;
             }
-            root.object = object;
+            root.renew(object);
             if same {
                 return;
             }
         } else {
-            self.roots.insert(Arc::new(id.clone()), Root::new(object, Err(String::new())));
+            let mut root = Root::new(object.clone(), Err(String::new()));
+            root.renew(object);
+            self.roots.insert(Arc::new(id.clone()), root);
         }
         if id.kind.kind == "HorizontalPodAutoscaler" {
             self.note_scaling(id);
@@ -46,17 +48,27 @@ impl World {
     pub(super) fn root_gone(&mut self, id: &ObjectId) {
         let Some(root) = self.roots.remove(id) else { return };
         self.scaled.retain(|_, by| **by != *id);
-        let Ok(federated) = &root.federated else { return };
-        let leaf = Arc::new(federated.leaf.clone());
+        let leaf = Arc::new(root.leaf(id));
         if self.owners.get(&*leaf).is_some_and(|owner| **owner == *id) {
             self.owners.remove(&*leaf);
         }
-        // Without our finalizer nothing was there, or somebody took it off: leaves are let be.
-        for cluster in root.wishes.keys() {
-            if let Some(syncer) =
-                self.members.get(cluster).and_then(|member| member.syncer.as_ref())
-            {
+        let root_uid: Arc<str> = root.uid().into();
+        let release = root.fate() == OnDelete::Orphan;
+        let buried = tombstone(&leaf, &root_uid, release);
+        for (name, member) in &mut self.members {
+            let Some(syncer) = &member.syncer else { continue };
+            if member.tombstones.contains(&buried) {
+                syncer.wish(leaf.clone(), Some(last_wish(&buried)));
+                continue;
+            }
+            // Without our finalizer nothing was there, or somebody took it off: leaves are let be.
+            if root.wishes.contains_key(name) {
                 syncer.wish(leaf.clone(), None);
+            }
+            if let Some(report) = root.reports.get(name)
+                && report.held_for.is_some()
+            {
+                member.unowned.insert(leaf.clone(), report.clone());
             }
         }
     }
@@ -324,7 +336,7 @@ impl World {
         if !root.has_finalizer() {
             return;
         }
-        let orphan = root.orphans() || root.deleting == Some(OnDelete::Orphan);
+        let orphan = root.fate() == OnDelete::Orphan;
         if root.deleting.is_none() {
             let recently = self.recently_removed();
             let losing = root.wishes.len().max(root.holders().count());
@@ -353,11 +365,7 @@ impl World {
         }
         let want = if orphan { Want::Orphan } else { Want::Nothing };
         let root_uid: Arc<str> = root.uid().into();
-        let leaf = match &root.federated {
-            Ok(federated) => federated.leaf.clone(),
-            // What is not understood was never spread, or is of the root's own name.
-            Err(_) => (**id).clone(),
-        };
+        let leaf = root.leaf(id);
         let mut left = false;
         let mut wishes = BTreeMap::new();
         for (name, member) in &mut self.members {
@@ -370,8 +378,8 @@ impl World {
                 continue;
             }
             if member.away() {
-                if !orphan && (held || root.wishes.contains_key(name)) {
-                    let tombstone = tombstone(&leaf, &root_uid);
+                if held || root.wishes.contains_key(name) {
+                    let tombstone = tombstone(&leaf, &root_uid, orphan);
                     if !member.tombstones.contains(&tombstone) {
                         member.tombstones.push(tombstone);
                         self.records.push(super::Record::Member(name.clone()));
@@ -432,7 +440,13 @@ fn short(id: &ObjectId) -> String {
     format!("{}/{}", id.kind.kind.to_lowercase(), id.name)
 }
 
-pub(super) fn tombstone(leaf: &ObjectId, root_uid: &str) -> Tombstone {
+/// What is wished of a member that a tombstone waits for.
+pub(super) fn last_wish(tombstone: &Tombstone) -> Wish {
+    let want = if tombstone.release { Want::Orphan } else { Want::Nothing };
+    Wish { root_uid: tombstone.root_uid.as_str().into(), want }
+}
+
+fn tombstone(leaf: &ObjectId, root_uid: &str, release: bool) -> Tombstone {
     Tombstone {
         api_version: leaf.kind.api_version.clone(),
         kind: leaf.kind.kind.clone(),
@@ -440,5 +454,6 @@ pub(super) fn tombstone(leaf: &ObjectId, root_uid: &str) -> Tombstone {
         namespace: leaf.namespace.clone(),
         name: leaf.name.clone(),
         root_uid: root_uid.to_owned(),
+        release,
     }
 }

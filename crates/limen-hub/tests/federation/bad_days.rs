@@ -20,11 +20,6 @@ fn absent(object: Option<&Value>) -> bool {
     object.is_none()
 }
 
-async fn delete(rig: &Rig, id: &limen_core::federated::ObjectId) {
-    let uid = rig.hub.get(id).await.unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
-    rig.hub.api().delete(id, &uid).await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_member_delays_no_other_and_catches_up() {
     let mut rig = Rig::start(&["asia-1", "europe-1"]).await;
@@ -67,7 +62,7 @@ async fn a_root_deleted_while_a_member_is_away_is_gone_there_when_it_returns() {
     rig.eventually(&id, &["asia-1", "europe-1"], present).await;
 
     rig.members.get_mut("asia-1").unwrap().stop().await;
-    delete(&rig, &id).await;
+    rig.delete(&id).await;
     rig.eventually_on_hub(&id, absent).await;
     let cluster = id_of(&json!({"apiVersion": "limen.dev/v1alpha1", "kind": "Cluster",
         "metadata": {"name": "asia-1"}}));

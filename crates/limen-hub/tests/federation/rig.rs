@@ -19,10 +19,9 @@ use tempfile::TempDir;
 /// How long anything may take: far longer than it does, since machines are slow at times.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An API server in this process.
+/// An API server: Limen's own in this process, or a real one.
 pub(crate) struct ApiServer {
     server: Option<Server>,
-    port: u16,
     folder: TempDir,
     pub(crate) client: Client,
     pub(crate) config: Config,
@@ -32,8 +31,15 @@ impl ApiServer {
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (server, client, config) = serve(folder.path(), 0).await;
-        let port = config.cluster_url.port_u16().unwrap();
-        Self { server: Some(server), port, folder, client, config }
+        Self { server: Some(server), folder, client, config }
+    }
+
+    /// One that somebody else runs.
+    #[cfg(feature = "e2e")]
+    pub(crate) async fn running(kubeconfig: &Path) -> Self {
+        let config = config(kubeconfig).await;
+        let client = Client::try_from(config.clone()).unwrap();
+        Self { server: None, folder: tempfile::tempdir().unwrap(), client, config }
     }
 
     pub(crate) async fn stop(&mut self) {
@@ -41,7 +47,8 @@ impl ApiServer {
     }
 
     pub(crate) async fn start_again(&mut self) {
-        let (server, ..) = serve(self.folder.path(), self.port).await;
+        let (server, ..) =
+            serve(self.folder.path(), self.config.cluster_url.port_u16().unwrap()).await;
         self.server = Some(server);
     }
 
@@ -72,29 +79,38 @@ async fn serve(folder: &Path, port: u16) -> (Server, Client, Config) {
     })
     .await
     .unwrap();
-    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    let config = config(server.kubeconfig()).await;
     (server, Client::try_from(config.clone()).unwrap(), config)
+}
+
+async fn config(kubeconfig: &Path) -> Config {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
 }
 
 /// A hub that federates, and its members.
 pub(crate) struct Rig {
     pub(crate) hub: ApiServer,
     pub(crate) members: BTreeMap<String, ApiServer>,
+    home: Home,
     federation: Option<Federation>,
 }
 
 impl Rig {
     /// Members have the label `location` with the part of their name before the dash.
     pub(crate) async fn start(names: &[&str]) -> Self {
-        let hub = ApiServer::start().await;
-        set_up(&hub.api()).await.unwrap();
-        let mut rig = Self { hub, members: BTreeMap::new(), federation: None };
-        rig.start_federation().await;
+        let mut rig = Self::around(ApiServer::start().await, Home::Embedded).await;
         for name in names {
             rig.add(name).await;
         }
+        rig
+    }
+
+    /// A hub on an API, without members.
+    pub(crate) async fn around(hub: ApiServer, home: Home) -> Self {
+        set_up(&hub.api()).await.unwrap();
+        let mut rig = Self { hub, home, members: BTreeMap::new(), federation: None };
+        rig.start_federation().await;
         rig
     }
 
@@ -106,18 +122,27 @@ impl Rig {
 
     pub(crate) async fn join(&self, name: &str, member: &ApiServer) {
         let location = name.split('-').next().unwrap_or_default().to_owned();
+        self.join_with(name, member, [("location".to_owned(), location)].into()).await;
+    }
+
+    pub(crate) async fn join_with(
+        &self,
+        name: &str,
+        member: &ApiServer,
+        labels: BTreeMap<String, String>,
+    ) {
         let options = JoinOptions {
             name: name.to_owned(),
             endpoint: member.config.cluster_url.to_string(),
             ca: member.config.root_cert.as_ref().map(|certificates| pem(certificates)),
-            labels: [("location".to_owned(), location)].into(),
+            labels,
             ..JoinOptions::default()
         };
         join(&self.hub.client, &member.client, &options).await.unwrap();
     }
 
     pub(crate) async fn start_federation(&mut self) {
-        let mut options = FederationOptions::new(self.hub.api(), Home::Embedded);
+        let mut options = FederationOptions::new(self.hub.api(), self.home);
         options.probe_every = Duration::from_millis(200);
         self.federation = Some(Federation::start(options).await.unwrap());
     }
@@ -128,6 +153,12 @@ impl Rig {
 
     pub(crate) fn member(&self, name: &str) -> &ApiServer {
         &self.members[name]
+    }
+
+    /// Deletes a root as kubectl does, or with its leaves left behind.
+    pub(crate) async fn delete(&self, id: &ObjectId) {
+        let uid = self.hub.get(id).await.unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+        self.hub.api().delete(id, &uid).await.unwrap();
     }
 
     /// Waits until every named member has the object in a state that fits.

@@ -90,8 +90,7 @@ async fn a_change_a_removed_field_and_a_deletion_reach_every_member() {
     })
     .await;
 
-    let uid = rig.hub.get(&id).await.unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
-    rig.hub.api().delete(&id, &uid).await.unwrap();
+    rig.delete(&id).await;
     rig.eventually(&id, &all, absent).await;
     rig.eventually_on_hub(&id, absent).await;
 }
@@ -184,8 +183,7 @@ async fn what_a_member_had_before_is_adopted_or_left_alone() {
     .await;
 
     // Deleting the root that never took hold leaves their object alone.
-    let uid = rig.hub.get(&id).await.unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
-    rig.hub.api().delete(&id, &uid).await.unwrap();
+    rig.delete(&id).await;
     rig.eventually_on_hub(&id, absent).await;
     assert!(rig.member("asia-1").get(&id).await.is_some());
 }
@@ -212,8 +210,7 @@ async fn a_policy_places_overrides_and_orphans() {
     .await;
     assert!(rig.member("asia-1").get(&id).await.is_none());
 
-    let uid = rig.hub.get(&id).await.unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
-    rig.hub.api().delete(&id, &uid).await.unwrap();
+    rig.delete(&id).await;
     rig.eventually_on_hub(&id, absent).await;
     rig.eventually(&id, &["europe-1"], |leaf| {
         leaf.is_some_and(|leaf| leaf["metadata"]["labels"][HUB_LABEL].is_null())
@@ -267,8 +264,7 @@ async fn namespaces_come_before_what_is_in_them_and_go_after() {
     rig.eventually(&id_of(&root), &["asia-1"], present).await;
 
     let id = id_of(&namespace);
-    let uid = rig.hub.get(&id).await.unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
-    rig.hub.api().delete(&id, &uid).await.unwrap();
+    rig.delete(&id).await;
     rig.eventually(&id, &["asia-1"], absent).await;
     rig.eventually_on_hub(&id, absent).await;
 }
