@@ -20,7 +20,7 @@ struct Samples {
     cpu: Vec<f64>,
 }
 
-pub(crate) async fn run(scale: Scale) -> Result<()> {
+pub(crate) async fn run(scale: Scale, writers: &[usize]) -> Result<()> {
     table(
         "Durable writes, 2 KB values",
         &[
@@ -34,7 +34,7 @@ pub(crate) async fn run(scale: Scale) -> Result<()> {
         ],
     );
     let subjects = [Subject::redb()?, Subject::etcd().await?];
-    for writers in [1, 16, 256] {
+    for &writers in writers {
         let mut samples = [Samples::default(), Samples::default()];
         for _ in 0..scale.rounds {
             for (subject, samples) in subjects.iter().zip(&mut samples) {
@@ -60,7 +60,7 @@ pub(crate) async fn run(scale: Scale) -> Result<()> {
     Ok(())
 }
 
-async fn write_for(store: &Arc<dyn Store>, writers: u64, seconds: f64) -> Result<(u64, f64)> {
+async fn write_for(store: &Arc<dyn Store>, writers: usize, seconds: f64) -> Result<(u64, f64)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let start = Instant::now();
     let end = start + Duration::from_secs_f64(seconds);
