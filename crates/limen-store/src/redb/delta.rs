@@ -79,7 +79,8 @@ impl Delta {
                 let rows = self.rows.read().expect("no holder panics");
                 let range = rows.range((next.clone(), Bound::Unbounded));
                 let matching = range.take_while(|((key, _), _)| key.starts_with(prefix));
-                copied.extend(matching.take(STEP).map(|((key, _), version)| (key.clone(), *version)));
+                copied
+                    .extend(matching.take(STEP).map(|((key, _), version)| (key.clone(), *version)));
                 ended = copied.len() < STEP;
                 if let Some((key, version)) = copied.back() {
                     next = Bound::Excluded((key.clone(), version.position.0));

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use redb::{Builder, Database, DatabaseError, StorageError};
 
+use super::backend::Backend;
 use super::file::StoreFile;
 use super::layout::{
     EXPIRY, FORMAT, INDEX, LOG, META, META_CLEANED, META_COMPACTED, META_FORMAT, META_INDEXED,
@@ -76,7 +77,7 @@ fn folder_of(path: &Path) -> &Path {
 
 fn open_file(path: &Path, builder: &Builder) -> Outcome<Database> {
     match std::fs::metadata(path) {
-        Ok(_) => return Ok(builder.open(path)?),
+        Ok(_) => return open_existing(path, builder),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
@@ -98,7 +99,16 @@ fn open_file(path: &Path, builder: &Builder) -> Outcome<Database> {
         _ => {}
     }
     std::fs::File::open(folder_of(path))?.sync_all()?;
-    Ok(builder.open(path)?)
+    open_existing(path, builder)
+}
+
+fn open_existing(path: &Path, builder: &Builder) -> Outcome<Database> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    // redb would take it for a new one.
+    if file.metadata()?.len() == 0 {
+        return Err(Fault::Unreadable("it is empty".to_owned()));
+    }
+    Ok(builder.create_with_backend(Backend::new(file)?)?)
 }
 
 fn initialise(database: Database) -> Outcome<Database> {

@@ -8,6 +8,7 @@
 //!
 //! The writer is the only one to write; readers see the newest commit without waiting for it.
 
+mod backend;
 mod delta;
 mod disk;
 #[cfg(test)]
@@ -54,7 +55,7 @@ pub struct RedbOptions {
 
 impl Default for RedbOptions {
     fn default() -> Self {
-        Self { cache_bytes: 32 << 20, window_bytes: 16 << 20, delta_bytes: 1 << 20 }
+        Self { cache_bytes: 24 << 20, window_bytes: 16 << 20, delta_bytes: 1 << 20 }
     }
 }
 
@@ -256,11 +257,10 @@ impl Shared {
 
     /// Opens the file after [`Shared::break_off`], and says at which revision it is.
     fn reopen(&self) -> Result<Revision> {
-        let (file, newest) =
-            self.medium.open(self.cache_bytes).map_err(|error| match error {
-                Error::Open { .. } | Error::InUse { .. } => Error::Unavailable(error.to_string()),
-                error => error,
-            })?;
+        let (file, newest) = self.medium.open(self.cache_bytes).map_err(|error| match error {
+            Error::Open { .. } | Error::InUse { .. } => Error::Unavailable(error.to_string()),
+            error => error,
+        })?;
         self.set(State::Open(file));
         Ok(newest)
     }

@@ -21,6 +21,7 @@ use redb::WriteTransaction;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::Shared;
+use super::backend;
 use super::disk::{Fault, Outcome, without_panic};
 use super::file::StoreFile;
 use super::layout::META_COMPACTED;
@@ -255,7 +256,8 @@ impl Writer {
     /// write to, so it had better not come to that.
     fn check_room(&self, requests: &[Request]) -> Result<()> {
         let Some(available) = self.shared.medium.available() else { return Ok(()) };
-        let needed = room_needed(requests);
+        let unfolded = self.shared.with_file(|file| file.delta().len())?;
+        let needed = room_needed(requests, unfolded);
         if available >= needed {
             return Ok(());
         }
@@ -299,10 +301,12 @@ fn answer_all(requests: &mut Vec<Request>, error: &Error) {
 }
 
 /// A generous estimate of how much a group makes the file grow: every page from the root to the
-/// leaf of both trees is written anew for each key, and then some for redb's own records.
-fn room_needed(requests: &[Request]) -> u64 {
-    const RESERVE: usize = 1 << 20;
+/// leaf of both trees is written anew for each key, and then some for redb's own records. What is
+/// yet to be folded will take about a page for each row.
+fn room_needed(requests: &[Request], unfolded: usize) -> u64 {
+    const RESERVE: u64 = (1 << 20) + backend::STRETCH;
     const PER_WRITE: usize = 32 << 10;
+    const PER_ROW: usize = 4 << 10;
     let growth: usize = requests
         .iter()
         .map(|request| match &request.work {
@@ -310,7 +314,7 @@ fn room_needed(requests: &[Request]) -> u64 {
             Work::Compact(_) => 0,
         })
         .sum();
-    (RESERVE + growth) as u64
+    RESERVE + (growth + unfolded * PER_ROW) as u64
 }
 
 fn unix_milliseconds() -> u64 {

@@ -1,5 +1,8 @@
 //! What the file store does on bad days that need a disk which can be told to fail.
 
+mod folding;
+mod model;
+
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
