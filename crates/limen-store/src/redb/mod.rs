@@ -1,12 +1,14 @@
 //! The store in one file, on redb.
 //!
 //! ```text
-//!   commit, compact ─► writer thread ─► file ─► window of the newest events ─► watches that keep up
-//!   get, range ───────────────────────► file
-//!   watches that fell behind ─────────► file
+//!   commit, compact ─► writer thread ─► log ─► window of the newest events ─► watches that keep up
+//!                           └─► delta ─ ─ many at a time ─ ─► index
+//!   get, range ─────────► delta, index ─► log
+//!   watches that fell behind ─────────► log
 //! ```
 //!
-//! The writer is the only one to write; readers see the newest commit without waiting for it.
+//! Log and index are in the file; the delta has what the index lacks. The writer is the only one
+//! to write; readers see the newest commit without waiting for it.
 
 mod backend;
 mod delta;
