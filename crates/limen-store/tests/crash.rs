@@ -43,7 +43,9 @@ fn txn(task: usize, number: u64) -> Txn {
 }
 
 async fn write_for_ever(path: &Path) -> Result<()> {
-    let store = Arc::new(RedbStore::open(path, &RedbOptions::default())?);
+    // Folds after every few dozen writes: kills are to come before, during and after.
+    let options = RedbOptions { delta_bytes: 4 << 10, ..RedbOptions::default() };
+    let store = Arc::new(RedbStore::open(path, &options)?);
     let start = store.revision().await?.0;
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {

@@ -10,7 +10,7 @@ use limen_store::{Revision, Store, Txn, Watch, WatchFrom};
 
 use crate::Scale;
 use crate::report::{median, ratio, row, table};
-use crate::subject::{Subject, resident_megabytes};
+use crate::subject::Subject;
 use crate::writes::value;
 
 pub(crate) async fn run(scale: Scale) -> Result<()> {
@@ -44,7 +44,7 @@ pub(crate) async fn run(scale: Scale) -> Result<()> {
         let (limen, etcd) = (median(limen), median(etcd));
         row(&[label.to_owned(), format!("{limen:.0}"), format!("{etcd:.0}"), ratio(limen / etcd)]);
     }
-    slow_watch(scale).await
+    Ok(())
 }
 
 type Follower = tokio::task::JoinHandle<Result<()>>;
@@ -82,7 +82,7 @@ async fn finish(followers: Vec<Follower>) -> Result<()> {
     Ok(())
 }
 
-async fn write(store: &Arc<dyn Store>, scale: Scale, round: usize) -> Result<()> {
+pub(crate) async fn write(store: &Arc<dyn Store>, scale: Scale, round: usize) -> Result<()> {
     let writes = (0..scale.events as u64).map(|n| {
         let txn = Txn::put(format!("watched/{}", n % 500), value(n + round as u64));
         async move { store.commit(txn).await.map(drop) }
@@ -91,38 +91,5 @@ async fn write(store: &Arc<dyn Store>, scale: Scale, round: usize) -> Result<()>
     while let Some(written) = writes.next().await {
         written?;
     }
-    Ok(())
-}
-
-/// A watch that nobody reads: what it does to writers and to memory.
-async fn slow_watch(scale: Scale) -> Result<()> {
-    let subject = Subject::redb()?;
-    write(&subject.store, scale, 0).await?;
-    let rate = async |round| -> Result<f64> {
-        let start = Instant::now();
-        write(&subject.store, scale, round).await?;
-        Ok(scale.events as f64 / start.elapsed().as_secs_f64())
-    };
-    let before = rate(1).await?;
-    let memory = resident_megabytes("self")?;
-    let mut idle = Vec::new();
-    for _ in 0..scale.watchers {
-        let after = subject.store.revision().await?;
-        let from = WatchFrom { prefix: Bytes::from_static(b"watched/"), after, progress: None };
-        idle.push(subject.store.watch(from).await?);
-    }
-    let with = rate(2).await?;
-    let grown = resident_megabytes("self")? - memory;
-    let events = scale.events;
-    table(
-        &format!("{} watches that nobody reads, over {events} writes", scale.watchers),
-        &["limen writes/s before", "with them", "ratio", "memory grown"],
-    );
-    row(&[
-        format!("{before:.0}"),
-        format!("{with:.0}"),
-        ratio(with / before),
-        format!("{grown:.1} MB"),
-    ]);
     Ok(())
 }

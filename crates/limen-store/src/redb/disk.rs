@@ -9,13 +9,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError};
+use redb::{Builder, Database, DatabaseError, StorageError};
 
+use super::backend::Backend;
+use super::file::StoreFile;
 use super::layout::{
-    EXPIRY, FORMAT, INDEX, LOG, META, META_CLEANED, META_COMPACTED, META_FORMAT, META_REVISION,
-    Position,
+    EXPIRY, FORMAT, INDEX, LOG, META, META_CLEANED, META_COMPACTED, META_FORMAT, META_INDEXED,
+    META_REVISION, Position,
 };
-use super::view::View;
 use crate::{Error, Result, Revision};
 
 /// What a store is kept on.
@@ -35,8 +36,8 @@ impl Medium {
         }
     }
 
-    /// Opens the database, and makes it first if there is none. Says at which revision it is.
-    pub(super) fn open(&self, cache_bytes: usize) -> Result<(Database, Revision)> {
+    /// Opens the file, and makes it first if there is none. Says at which revision it is.
+    pub(super) fn open(&self, cache_bytes: usize) -> Result<(StoreFile, Revision)> {
         let mut builder = Database::builder();
         builder.set_cache_size(cache_bytes);
         let opened = without_panic(|| {
@@ -49,8 +50,7 @@ impl Medium {
                     if new { initialise(database)? } else { database }
                 }
             };
-            let revision = check(&database)?;
-            Ok((database, revision))
+            StoreFile::load(database)
         });
         opened.map_err(|fault| fault.while_opening(&self.path()))
     }
@@ -77,7 +77,7 @@ fn folder_of(path: &Path) -> &Path {
 
 fn open_file(path: &Path, builder: &Builder) -> Outcome<Database> {
     match std::fs::metadata(path) {
-        Ok(_) => return Ok(builder.open(path)?),
+        Ok(_) => return open_existing(path, builder),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
@@ -99,7 +99,16 @@ fn open_file(path: &Path, builder: &Builder) -> Outcome<Database> {
         _ => {}
     }
     std::fs::File::open(folder_of(path))?.sync_all()?;
-    Ok(builder.open(path)?)
+    open_existing(path, builder)
+}
+
+fn open_existing(path: &Path, builder: &Builder) -> Outcome<Database> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    // redb would take it for a new one.
+    if file.metadata()?.len() == 0 {
+        return Err(Fault::Unreadable("it is empty".to_owned()));
+    }
+    Ok(builder.create_with_backend(Backend::new(file)?)?)
 }
 
 fn initialise(database: Database) -> Outcome<Database> {
@@ -111,25 +120,12 @@ fn initialise(database: Database) -> Outcome<Database> {
         let mut meta = txn.open_table(META)?;
         meta.insert(META_FORMAT, FORMAT)?;
         meta.insert(META_REVISION, Revision::FIRST.0)?;
+        meta.insert(META_INDEXED, Revision::FIRST.0)?;
         meta.insert(META_COMPACTED, 0)?;
         meta.insert(META_CLEANED, 0)?;
     }
     txn.commit()?;
     Ok(database)
-}
-
-/// Refuses a file that this version does not understand.
-fn check(database: &Database) -> Outcome<Revision> {
-    let meta = database.begin_read()?.open_table(META)?;
-    let format = meta.get(META_FORMAT)?.map(|format| format.value());
-    if format != Some(FORMAT) {
-        let format =
-            format.map_or("no format number".to_owned(), |format| format!("format {format}"));
-        return Err(Fault::Unreadable(format!(
-            "it has {format}, and this version reads format {FORMAT}"
-        )));
-    }
-    Ok(View::open(database)?.revision())
 }
 
 /// Runs code that reads pages which may be damaged: redb asserts what it expects of them.
@@ -158,6 +154,10 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    pub(super) fn lacks(name: &str) -> Self {
+        Self::Unreadable(format!("it has no {name}"))
+    }
+
     fn while_opening(self, path: &Path) -> Error {
         let path = path.to_owned();
         match self {

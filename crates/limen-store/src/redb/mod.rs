@@ -1,20 +1,29 @@
 //! The store in one file, on redb.
 //!
 //! ```text
-//!   commit, compact ─► writer thread ─► file ─► window of the newest events ─► watches that keep up
-//!   get, range ───────────────────────► file
-//!   watches that fell behind ─────────► file
+//!   commit, compact ─► writer thread ─► log ─► window of the newest events ─► watches that keep up
+//!                           └─► delta ─ ─ many at a time ─ ─► index
+//!   get, range ─────────► delta, index ─► log
+//!   watches that fell behind ─────────► log
 //! ```
 //!
-//! The writer is the only one to write; readers see the newest commit without waiting for it.
+//! Log and index are in the file; the delta has what the index lacks. The writer is the only one
+//! to write; readers see the newest commit without waiting for it.
 
+mod backend;
+mod delta;
 mod disk;
 #[cfg(test)]
 mod fake_disk;
+mod file;
+mod housekeeping;
 mod layout;
+mod log;
+mod record;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod versions;
 mod view;
 mod watch;
 mod window;
@@ -25,10 +34,10 @@ use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
-use redb::Database;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use self::disk::{Medium, Outcome, without_panic};
+use self::file::StoreFile;
 use self::view::View;
 use self::watch::Follower;
 use self::window::Window;
@@ -42,11 +51,13 @@ pub struct RedbOptions {
     pub cache_bytes: usize,
     /// Bytes of the newest events to keep in memory, for watches that keep up.
     pub window_bytes: usize,
+    /// Bytes of index rows to keep in memory before they are folded into the file.
+    pub delta_bytes: usize,
 }
 
 impl Default for RedbOptions {
     fn default() -> Self {
-        Self { cache_bytes: 32 << 20, window_bytes: 16 << 20 }
+        Self { cache_bytes: 24 << 20, window_bytes: 16 << 20, delta_bytes: 1 << 20 }
     }
 }
 
@@ -74,12 +85,13 @@ impl RedbStore {
     }
 
     fn open_on(medium: Medium, options: &RedbOptions) -> Result<Self> {
-        let (database, newest) = medium.open(options.cache_bytes)?;
+        let (file, newest) = medium.open(options.cache_bytes)?;
         let path = medium.path();
         let shared = Arc::new(Shared {
             medium,
             cache_bytes: options.cache_bytes,
-            database: RwLock::new(State::Open(database)),
+            delta_bytes: options.delta_bytes,
+            file: RwLock::new(State::Open(file)),
             window: Window::new(newest, options.window_bytes),
             newest: tokio::sync::watch::Sender::new(newest),
         });
@@ -188,13 +200,14 @@ async fn off_thread<T: Send + 'static>(
 struct Shared {
     medium: Medium,
     cache_bytes: usize,
-    database: RwLock<State>,
+    delta_bytes: usize,
+    file: RwLock<State>,
     window: Window,
     newest: tokio::sync::watch::Sender<Revision>,
 }
 
 enum State {
-    Open(Database),
+    Open(StoreFile),
     /// An I/O error happened; the writer opens the file anew as soon as it can.
     Broken,
     Closed,
@@ -204,9 +217,9 @@ impl Shared {
     /// Runs `read` on the newest commit. Its outer error is the caller's fault, the inner one the
     /// file's.
     fn read<T>(&self, read: impl FnOnce(&View) -> Result<Outcome<T>>) -> Result<T> {
-        let answer = self.with_database(|database| {
+        let answer = self.with_file(|file| {
             without_panic(|| {
-                let view = View::open(database)?;
+                let view = View::open(file)?;
                 match read(&view) {
                     Ok(outcome) => outcome.map(Ok),
                     Err(refusal) => Ok(Err(refusal)),
@@ -216,10 +229,10 @@ impl Shared {
         answer.map_err(|fault| fault.while_reading(&self.medium.path()))?
     }
 
-    /// Runs `work` on the open database. Readers share it; [`Shared::break_off`] waits for them.
-    fn with_database<T>(&self, work: impl FnOnce(&Database) -> T) -> Result<T> {
-        match &*self.database.read().expect("panics are caught inside") {
-            State::Open(database) => Ok(work(database)),
+    /// Runs `work` on the open file. Readers share it; [`Shared::break_off`] waits for them.
+    fn with_file<T>(&self, work: impl FnOnce(&StoreFile) -> T) -> Result<T> {
+        match &*self.file.read().expect("panics are caught inside") {
+            State::Open(file) => Ok(work(file)),
             State::Broken => Err(Error::Unavailable(format!(
                 "{} is being opened anew after an I/O error",
                 self.medium.path().display()
@@ -229,11 +242,11 @@ impl Shared {
     }
 
     fn set(&self, state: State) {
-        *self.database.write().expect("panics are caught inside") = state;
+        *self.file.write().expect("panics are caught inside") = state;
     }
 
     fn is_broken(&self) -> bool {
-        matches!(*self.database.read().expect("panics are caught inside"), State::Broken)
+        matches!(*self.file.read().expect("panics are caught inside"), State::Broken)
     }
 
     fn break_off(&self) {
@@ -246,12 +259,11 @@ impl Shared {
 
     /// Opens the file after [`Shared::break_off`], and says at which revision it is.
     fn reopen(&self) -> Result<Revision> {
-        let (database, newest) =
-            self.medium.open(self.cache_bytes).map_err(|error| match error {
-                Error::Open { .. } | Error::InUse { .. } => Error::Unavailable(error.to_string()),
-                error => error,
-            })?;
-        self.set(State::Open(database));
+        let (file, newest) = self.medium.open(self.cache_bytes).map_err(|error| match error {
+            Error::Open { .. } | Error::InUse { .. } => Error::Unavailable(error.to_string()),
+            error => error,
+        })?;
+        self.set(State::Open(file));
         Ok(newest)
     }
 }

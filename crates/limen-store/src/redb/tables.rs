@@ -5,21 +5,24 @@ use std::time::Duration;
 
 use redb::{ReadableTable, Table, WriteTransaction};
 
-use super::disk::{Fault, Outcome};
+use super::delta::Delta;
+use super::disk::Outcome;
 use super::layout::{
-    EXPIRY, INDEX, LOG, META, META_CLEANED, META_COMPACTED, META_REVISION, Position, Record,
-    index_value,
+    EXPIRY, INDEX, LOG, META, META_CLEANED, META_COMPACTED, META_INDEXED, META_REVISION, Position,
+    Version,
 };
-use super::view::{event, latest, record};
+use super::record::Record;
+use super::{log, versions};
 use crate::{Entry, Error, Event, Expect, Revision, Txn, WriteOp};
 
 pub(super) struct Tables<'txn> {
-    log: Table<'txn, Position, &'static [u8]>,
-    index: Table<'txn, (&'static [u8], u64), u32>,
+    pub(super) log: Table<'txn, Position, &'static [u8]>,
+    pub(super) index: Table<'txn, (&'static [u8], u64), u32>,
     expiry: Table<'txn, (u64, u64, u32), ()>,
     meta: Table<'txn, &'static str, u64>,
-    /// Reused for every record that is encoded.
-    buffer: Vec<u8>,
+    pub(super) delta: Arc<Delta>,
+    /// Records of this transaction that are not in the log yet, in order.
+    staged: Vec<(Position, Record)>,
 }
 
 /// The live version of a key.
@@ -35,19 +38,15 @@ impl Current {
 }
 
 impl<'txn> Tables<'txn> {
-    pub(super) fn open(txn: &'txn WriteTransaction) -> Outcome<Self> {
+    pub(super) fn open(txn: &'txn WriteTransaction, delta: Arc<Delta>) -> Outcome<Self> {
         Ok(Self {
             log: txn.open_table(LOG)?,
             index: txn.open_table(INDEX)?,
             expiry: txn.open_table(EXPIRY)?,
             meta: txn.open_table(META)?,
-            buffer: Vec::new(),
+            delta,
+            staged: Vec::new(),
         })
-    }
-
-    pub(super) fn set_revision(&mut self, revision: Revision) -> Outcome<()> {
-        self.meta.insert(META_REVISION, revision.0)?;
-        Ok(())
     }
 
     pub(super) fn compacted(&self) -> Outcome<Revision> {
@@ -58,12 +57,16 @@ impl<'txn> Tables<'txn> {
         self.number(META_CLEANED)
     }
 
+    pub(super) fn indexed(&self) -> Outcome<Revision> {
+        self.number(META_INDEXED)
+    }
+
     fn number(&self, name: &str) -> Outcome<Revision> {
         Ok(Revision(self.meta.get(name)?.map_or(0, |value| value.value())))
     }
 
-    pub(super) fn set_compacted(&mut self, revision: Revision) -> Outcome<()> {
-        self.meta.insert(META_COMPACTED, revision.0)?;
+    pub(super) fn set(&mut self, name: &str, revision: Revision) -> Outcome<()> {
+        self.meta.insert(name, revision.0)?;
         Ok(())
     }
 
@@ -107,39 +110,50 @@ impl<'txn> Tables<'txn> {
                 previous: current.as_ref().map(|current| current.position),
                 deadline: ttl.map(|ttl| now + milliseconds(ttl)),
             };
-            events.push(self.write(&record, (revision.0, n), current)?);
+            events.push(self.write(record, (revision.0, n), current)?);
         }
         Ok(Ok(events))
     }
 
     fn current(&self, key: &[u8]) -> Outcome<Option<Current>> {
-        let Some((position, true)) = latest(&self.index, key, Revision(u64::MAX))? else {
-            return Ok(None);
-        };
-        Ok(Some(Current { position, record: record(&self.log, position)? }))
+        let version = versions::latest(&self.index, &self.delta, key, u64::MAX)?;
+        let Some(Version { position, present: true }) = version else { return Ok(None) };
+        Ok(Some(Current { position, record: self.record(position)? }))
+    }
+
+    fn record(&self, position: Position) -> Outcome<Record> {
+        match self.staged.binary_search_by_key(&position, |(position, _)| *position) {
+            Ok(n) => Ok(self.staged[n].1.clone()),
+            Err(_) => log::record(&self.log, position),
+        }
     }
 
     fn write(
         &mut self,
-        record: &Record,
+        record: Record,
         position: Position,
         current: Option<Current>,
     ) -> Outcome<Arc<Event>> {
-        let (revision, n) = position;
-        record.encode(&mut self.buffer);
-        self.log.insert(position, self.buffer.as_slice())?;
-        let value = index_value::pack(n, record.value.is_some());
-        self.index.insert((&*record.key, revision), value)?;
         if let Some(Current { position: (revision, n), record }) = &current
             && let Some(deadline) = record.deadline
         {
             self.expiry.remove((deadline, *revision, *n))?;
         }
         if let Some(deadline) = record.deadline {
-            self.expiry.insert((deadline, revision, n), ())?;
+            self.expiry.insert((deadline, position.0, position.1), ())?;
         }
+        self.delta.insert(&record.key, Version { position, present: record.value.is_some() });
         let previous = current.and_then(|current| current.entry());
-        Ok(Arc::new(event(record, position, previous)))
+        let event = record.event(position, previous);
+        self.staged.push((position, record));
+        Ok(Arc::new(event))
+    }
+
+    /// Writes down what was applied, which ends at `newest`.
+    pub(super) fn flush(&mut self, newest: Revision) -> Outcome<()> {
+        log::append(&mut self.log, &self.staged)?;
+        self.staged.clear();
+        self.set(META_REVISION, newest)
     }
 
     /// When the next key is due to be deleted.
@@ -153,47 +167,10 @@ impl<'txn> Tables<'txn> {
         for row in self.expiry.range(..=(now, u64::MAX, u32::MAX))?.take(limit) {
             let (row, _) = row?;
             let (_, revision, n) = row.value();
-            let key = record(&self.log, (revision, n))?.key;
+            let key = self.record((revision, n))?.key;
             due.push(Txn::delete(key, Expect::Modified(Revision(revision))));
         }
         Ok(due)
-    }
-
-    /// Removes what compaction made superfluous, looking at no more than `limit` records.
-    /// Returns whether something is left to do.
-    ///
-    /// Each record up to the compacted revision makes the one before it of the same key
-    /// superfluous, and itself too if it is a deletion.
-    pub(super) fn clean(&mut self, limit: usize) -> Outcome<bool> {
-        let (Revision(cleaned), Revision(compacted)) = (self.cleaned()?, self.compacted()?);
-        if cleaned >= compacted {
-            return Ok(false);
-        }
-
-        let mut doomed = Vec::new();
-        let mut upto = compacted;
-        for (count, row) in self.log.range((cleaned + 1, 0)..=(compacted, u32::MAX))?.enumerate() {
-            let (position, bytes) = row?;
-            let position = position.value();
-            // A revision is cleaned as a whole.
-            if count >= limit && position.1 == 0 {
-                upto = position.0 - 1;
-                break;
-            }
-            let record = Record::decode(bytes.value()).ok_or(Fault::BadRecord(position))?;
-            if let Some(previous) = record.previous {
-                doomed.push((record.key.clone(), previous));
-            }
-            if record.value.is_none() {
-                doomed.push((record.key, position));
-            }
-        }
-        for (key, position) in doomed {
-            self.index.remove((&*key, position.0))?;
-            self.log.remove(position)?;
-        }
-        self.meta.insert(META_CLEANED, upto)?;
-        Ok(upto < compacted)
     }
 }
 

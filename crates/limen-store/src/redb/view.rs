@@ -3,19 +3,21 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable};
+use redb::{ReadOnlyTable, ReadableDatabase};
 
+use super::delta::Delta;
 use super::disk::{Fault, Outcome};
-use super::layout::{
-    INDEX, LOG, META, META_COMPACTED, META_REVISION, Position, Record, index_value,
-};
+use super::file::StoreFile;
+use super::layout::{INDEX, LOG, META, META_COMPACTED, META_REVISION, Position};
 use super::window::Slice;
-use crate::{Entry, Error, Event, Page, Range, Revision};
+use super::{log, versions};
+use crate::{Entry, Error, Page, Range, Revision};
 
 /// A snapshot of everything, as of the newest commit when it was opened.
 pub(super) struct View {
     index: ReadOnlyTable<(&'static [u8], u64), u32>,
     log: ReadOnlyTable<Position, &'static [u8]>,
+    delta: Arc<Delta>,
     revision: Revision,
     oldest: Revision,
 }
@@ -24,23 +26,28 @@ pub(super) struct View {
 const SCAN_FACTOR: usize = 16;
 
 impl View {
-    pub(super) fn open(database: &Database) -> Outcome<Self> {
-        let txn = database.begin_read()?;
+    pub(super) fn open(file: &StoreFile) -> Outcome<Self> {
+        // A delta that is in use both before and after the snapshot is taken has all that the
+        // snapshot's index lacks: its predecessor was folded into the index before it came into
+        // use, and every later row was put into it before the commit.
+        let (delta, txn) = loop {
+            let delta = file.delta();
+            let txn = file.database.begin_read()?;
+            if Arc::ptr_eq(&delta, &file.delta()) {
+                break (delta, txn);
+            }
+        };
         let meta = txn.open_table(META)?;
         let number = |name| -> Outcome<u64> {
-            let value = meta.get(name)?;
-            Ok(value.ok_or_else(|| Fault::Unreadable(format!("it has no {name}")))?.value())
+            Ok(meta.get(name)?.ok_or_else(|| Fault::lacks(name))?.value())
         };
         Ok(Self {
             revision: Revision(number(META_REVISION)?),
             oldest: Revision(number(META_COMPACTED)?),
             index: txn.open_table(INDEX)?,
             log: txn.open_table(LOG)?,
+            delta,
         })
-    }
-
-    pub(super) fn revision(&self) -> Revision {
-        self.revision
     }
 
     /// The revision to read at, if it can be read.
@@ -61,10 +68,14 @@ impl View {
     }
 
     pub(super) fn get(&self, key: &[u8], at: Revision) -> Outcome<Option<Entry>> {
-        match latest(&self.index, key, at)? {
-            Some((position, true)) => Ok(record(&self.log, position)?.entry(position)),
+        match versions::latest(&self.index, &self.delta, key, at.0)? {
+            Some(version) if version.present => self.entry(version.position),
             _ => Ok(None),
         }
+    }
+
+    fn entry(&self, position: Position) -> Outcome<Option<Entry>> {
+        Ok(log::record(&self.log, position)?.entry(position))
     }
 
     pub(super) fn range(&self, range: &Range, at: Revision) -> Outcome<Page> {
@@ -79,24 +90,19 @@ impl View {
         // counts, and is known when the next key begins.
         let mut key = Vec::new();
         let mut found: Option<Position> = None;
-        for row in self.index.range((start, Bound::Unbounded))? {
-            let (row_key, value) = row?;
-            let (next_key, revision) = row_key.value();
-            if !next_key.starts_with(&range.prefix) {
-                break;
-            }
+        versions::scan(&self.index, &self.delta, start, &range.prefix, |next_key, version| {
             if next_key != key {
                 if !self.add(found.take(), limit, &mut page)? {
-                    return Ok(page);
+                    return Ok(false);
                 }
                 key.clear();
                 key.extend_from_slice(next_key);
             }
-            if revision <= at.0 {
-                let (n, present) = index_value::unpack(value.value());
-                found = present.then_some((revision, n));
+            if version.position.0 <= at.0 {
+                found = version.present.then_some(version.position);
             }
-        }
+            Ok(true)
+        })?;
         self.add(found, limit, &mut page)?;
         Ok(page)
     }
@@ -108,16 +114,15 @@ impl View {
             page.more = true;
             return Ok(false);
         }
-        page.entries.extend(record(&self.log, position)?.entry(position));
+        page.entries.extend(self.entry(position)?);
         Ok(true)
     }
 
     /// About `limit` events under `prefix` after a revision, never part of a revision.
     pub(super) fn events(&self, prefix: &[u8], after: Revision, limit: usize) -> Outcome<Slice> {
         let mut slice = Slice { events: Vec::new(), upto: after };
-        for (scanned, row) in self.log.range((after.0 + 1, 0)..)?.enumerate() {
-            let (position, bytes) = row?;
-            let position = position.value();
+        for (scanned, row) in log::records(&self.log, (after.0 + 1, 0))?.enumerate() {
+            let (position, record) = row?;
             let revision = Revision(position.0);
             if revision > slice.upto {
                 let full = slice.events.len() >= limit || scanned >= limit * SCAN_FACTOR;
@@ -126,49 +131,15 @@ impl View {
                 }
                 slice.upto = revision;
             }
-            let record = decode(bytes.value(), position)?;
             if record.key.starts_with(prefix) {
                 let previous = match record.previous {
-                    Some(position) => super::view::record(&self.log, position)?.entry(position),
+                    Some(position) => self.entry(position)?,
                     None => None,
                 };
-                slice.events.push(Arc::new(event(&record, position, previous)));
+                slice.events.push(Arc::new(record.event(position, previous)));
             }
         }
         slice.upto = self.revision.max(after);
         Ok(slice)
-    }
-}
-
-/// Where the version of `key` at a revision is, and whether the key is there then.
-pub(super) fn latest(
-    index: &impl ReadableTable<(&'static [u8], u64), u32>,
-    key: &[u8],
-    at: Revision,
-) -> Outcome<Option<(Position, bool)>> {
-    let Some(row) = index.range((key, 0)..=(key, at.0))?.next_back() else { return Ok(None) };
-    let (row_key, value) = row?;
-    let (n, present) = index_value::unpack(value.value());
-    Ok(Some(((row_key.value().1, n), present)))
-}
-
-pub(super) fn record(
-    log: &impl ReadableTable<Position, &'static [u8]>,
-    position: Position,
-) -> Outcome<Record> {
-    let bytes = log.get(position)?.ok_or(Fault::BadRecord(position))?;
-    decode(bytes.value(), position)
-}
-
-fn decode(bytes: &[u8], position: Position) -> Outcome<Record> {
-    Record::decode(bytes).ok_or(Fault::BadRecord(position))
-}
-
-pub(super) fn event(record: &Record, position: Position, previous: Option<Entry>) -> Event {
-    Event {
-        key: record.key.clone(),
-        revision: Revision(position.0),
-        current: record.entry(position),
-        previous,
     }
 }

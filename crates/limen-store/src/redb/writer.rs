@@ -10,8 +10,9 @@
 //! answered before its group is on disk, conflicts included, since they show what others in the
 //! group have written.
 //!
-//! In between, the thread deletes keys whose time has come, removes compacted versions a few at
-//! a time, and opens the file anew after an I/O error, which redb answers by refusing all work.
+//! In between, the thread deletes keys whose time has come, folds the delta into the index when it
+//! is full, removes compacted versions a few at a time, and opens the file anew after an I/O
+//! error, which redb answers by refusing all work.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,7 +21,10 @@ use redb::WriteTransaction;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::Shared;
+use super::backend;
 use super::disk::{Fault, Outcome, without_panic};
+use super::file::StoreFile;
+use super::layout::META_COMPACTED;
 use super::tables::Tables;
 use crate::{Error, Event, Result, Revision, Txn};
 
@@ -63,6 +67,8 @@ struct Group {
     events: Vec<Arc<Event>>,
     /// Whether there is anything to commit.
     dirty: bool,
+    /// Whether the index has all of the delta.
+    folded: bool,
 }
 
 impl Writer {
@@ -85,6 +91,10 @@ impl Writer {
             if received.await == Ok(0) {
                 break;
             }
+            self.turn(&mut group);
+        }
+        // The next start has less to do then.
+        if self.unsettled {
             self.turn(&mut group);
         }
         self.shared.close();
@@ -117,10 +127,10 @@ impl Writer {
         }
 
         let shared = self.shared.clone();
-        let attempt = shared.with_database(|database| {
+        let attempt = shared.with_file(|file| {
             without_panic(|| {
-                let txn = database.begin_write()?;
-                let group = self.apply(&txn, requests)?;
+                let txn = file.database.begin_write()?;
+                let group = self.apply(file, &txn, requests)?;
                 Ok((txn, group))
             })
         });
@@ -134,6 +144,9 @@ impl Writer {
                 return self.fail(requests, &fault, Error::Unknown);
             }
             self.unsettled = true;
+            if group.folded {
+                let _ = shared.with_file(StoreFile::renew_delta);
+            }
             self.publish(group.events);
         } else if requests.is_empty() && self.unsettled {
             self.settle(txn);
@@ -146,9 +159,14 @@ impl Writer {
         }
     }
 
-    fn apply(&mut self, txn: &WriteTransaction, requests: &[Request]) -> Outcome<Group> {
+    fn apply(
+        &mut self,
+        file: &StoreFile,
+        txn: &WriteTransaction,
+        requests: &[Request],
+    ) -> Outcome<Group> {
         let now = unix_milliseconds();
-        let mut tables = Tables::open(txn)?;
+        let mut tables = Tables::open(txn, file.delta())?;
         let mut group = Group::default();
         let mut newest = self.revision;
 
@@ -169,7 +187,7 @@ impl Writer {
                 }
                 Work::Compact(revision) => {
                     if *revision > tables.compacted()? {
-                        tables.set_compacted(*revision)?;
+                        tables.set(META_COMPACTED, *revision)?;
                         self.cleaning = true;
                         group.dirty = true;
                     }
@@ -187,15 +205,21 @@ impl Writer {
                 }
             }
         }
+        self.next_deadline = tables.next_deadline()?;
+        if newest != self.revision {
+            tables.flush(newest)?;
+            group.dirty = true;
+        }
+        let full = tables.delta.bytes() >= self.shared.delta_bytes;
+        if full || (self.cleaning && tables.compacted()? > tables.indexed()?) {
+            tables.fold(newest)?;
+            group.folded = true;
+            group.dirty = true;
+        }
         if self.cleaning {
             let before = tables.cleaned()?;
             self.cleaning = tables.clean(STEP)?;
             group.dirty |= tables.cleaned()? != before;
-        }
-        self.next_deadline = tables.next_deadline()?;
-        if newest != self.revision {
-            tables.set_revision(newest)?;
-            group.dirty = true;
         }
         Ok(group)
     }
@@ -209,11 +233,21 @@ impl Writer {
     }
 
     /// Commits once more in the way that lets the next start skip the check of the whole file,
-    /// which redb otherwise makes after a crash. Too dear for every commit, cheap when idle.
+    /// which redb otherwise makes after a crash, and with nothing left to fold. Too dear for every
+    /// commit, cheap when idle.
     fn settle(&mut self, mut txn: WriteTransaction) {
         txn.set_quick_repair(true);
         self.unsettled = false;
-        if let Err(fault) = without_panic(|| Ok(txn.commit()?)) {
+        let newest = self.revision;
+        let settled = self.shared.with_file(|file| {
+            without_panic(|| {
+                Tables::open(&txn, file.delta())?.fold(newest)?;
+                txn.commit()?;
+                file.renew_delta();
+                Ok(())
+            })
+        });
+        if let Ok(Err(fault)) = settled {
             self.fail(&mut Vec::new(), &fault, Error::Unknown);
         }
     }
@@ -222,7 +256,8 @@ impl Writer {
     /// write to, so it had better not come to that.
     fn check_room(&self, requests: &[Request]) -> Result<()> {
         let Some(available) = self.shared.medium.available() else { return Ok(()) };
-        let needed = room_needed(requests);
+        let unfolded = self.shared.with_file(|file| file.delta().len())?;
+        let needed = room_needed(requests, unfolded);
         if available >= needed {
             return Ok(());
         }
@@ -266,10 +301,12 @@ fn answer_all(requests: &mut Vec<Request>, error: &Error) {
 }
 
 /// A generous estimate of how much a group makes the file grow: every page from the root to the
-/// leaf of both trees is written anew for each key, and then some for redb's own records.
-fn room_needed(requests: &[Request]) -> u64 {
-    const RESERVE: usize = 1 << 20;
+/// leaf of both trees is written anew for each key, and then some for redb's own records. What is
+/// yet to be folded will take about a page for each row.
+fn room_needed(requests: &[Request], unfolded: usize) -> u64 {
+    const RESERVE: u64 = (1 << 20) + backend::STRETCH;
     const PER_WRITE: usize = 32 << 10;
+    const PER_ROW: usize = 4 << 10;
     let growth: usize = requests
         .iter()
         .map(|request| match &request.work {
@@ -277,7 +314,7 @@ fn room_needed(requests: &[Request]) -> u64 {
             Work::Compact(_) => 0,
         })
         .sum();
-    (RESERVE + growth) as u64
+    RESERVE + (growth + unfolded * PER_ROW) as u64
 }
 
 fn unix_milliseconds() -> u64 {

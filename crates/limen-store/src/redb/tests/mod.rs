@@ -1,5 +1,8 @@
 //! What the file store does on bad days that need a disk which can be told to fail.
 
+mod folding;
+mod model;
+
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -10,7 +13,7 @@ use super::{RedbOptions, RedbStore};
 use crate::{Error, Expect, Range, Revision, Store, Txn, WriteOp};
 
 fn open(disk: &FakeDisk) -> RedbStore {
-    let options = RedbOptions { cache_bytes: 1 << 20, window_bytes: 1 << 16 };
+    let options = RedbOptions { cache_bytes: 1 << 20, window_bytes: 1 << 16, delta_bytes: 1 << 10 };
     RedbStore::open_on(Medium::Fake(disk.clone()), &options).unwrap()
 }
 
@@ -161,8 +164,8 @@ async fn compaction_removes_what_it_forgets_from_the_file() {
     store.compact(last).await.unwrap();
 
     let rows = || {
-        store.shared.with_database(|database| {
-            let txn = database.begin_read().unwrap();
+        store.shared.with_file(|file| {
+            let txn = file.database.begin_read().unwrap();
             let log = txn.open_table(super::layout::LOG).unwrap().len().unwrap();
             let index = txn.open_table(super::layout::INDEX).unwrap().len().unwrap();
             (log, index)
