@@ -25,6 +25,10 @@ e2e:
 bench-store *arguments:
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen-store --bench store -- {{arguments}}
 
+# The hub beside a real kube-apiserver and etcd: requests, watches, memory, start.
+bench-apiserver *arguments:
+    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench apiserver -- {{arguments}}
+
 # Limen and a real kube-apiserver answer the same requests; every difference is listed or printed.
 blackbox:
     tools/python-client
