@@ -6,7 +6,8 @@
 //! medians of the rounds. CPU time is that of the servers only: of the hub on the one side, of
 //! kube-apiserver and etcd on the other.
 //!
-//! `just bench-apiserver` runs it; `just bench-apiserver quick` is a short run for a look.
+//! `just bench-apiserver` runs it; `just bench-apiserver quick` is a short run for a look, and the
+//! names `start`, `requests` and `watches` choose parts of it.
 
 mod client;
 mod process;
@@ -46,12 +47,21 @@ const QUICK: Scale = Scale { rounds: 1, starts: 1, ..FULL };
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {
-    let quick = std::env::args().any(|argument| argument == "quick");
-    let scale = if quick { QUICK } else { FULL };
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let scale = if has("quick") { QUICK } else { FULL };
+    let all = !["start", "requests", "watches"].into_iter().any(has);
 
     report::machine();
-    start::run(scale).await?;
+    if all || has("start") {
+        start::run(scale).await?;
+    }
     let subjects = [Subject::limen().await?, Subject::real().await?];
-    requests::run(scale, &subjects).await?;
-    watches::run(scale, &subjects).await
+    if all || has("requests") {
+        requests::run(scale, &subjects).await?;
+    }
+    if all || has("watches") {
+        watches::run(scale, &subjects).await?;
+    }
+    Ok(())
 }
