@@ -9,8 +9,9 @@ mod table;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::{Value, json};
 
 pub(crate) use table::Tables;
@@ -109,6 +110,24 @@ impl Wanted {
             }
         }
     }
+
+    /// Answers with JSON text that comes in pieces.
+    pub(crate) fn json_pieces(
+        self,
+        code: StatusCode,
+        mut pieces: impl Iterator<Item = Vec<u8>> + Send + 'static,
+    ) -> Response<Body> {
+        let first = pieces.next().unwrap_or_default();
+        let Some(second) = pieces.next() else { return self.json(code, first) };
+        let pieces = [first, second].into_iter().chain(pieces);
+        if self.encoding == Encoding::Yaml {
+            return self.json(code, pieces.flatten().collect());
+        }
+        let frames = pieces.map(|piece| Ok(Frame::data(Bytes::from(piece))));
+        let mut response = bytes(code, JSON, Bytes::new());
+        *response.body_mut() = StreamBody::new(futures::stream::iter(frames)).boxed_unsync();
+        response
+    }
 }
 
 fn yaml(value: &Value) -> String {
@@ -159,6 +178,23 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         Wanted::from_headers(&headers)
+    }
+
+    #[tokio::test]
+    async fn pieces_are_one_answer() {
+        let cases: [(&[&str], Encoding, &str); 4] = [
+            (&["[1]"], Encoding::Json, "[1]"),
+            (&["[1", ",2", "]"], Encoding::Json, "[1,2]"),
+            (&["[1]"], Encoding::Yaml, "- 1\n"),
+            (&["[1", ",2", "]"], Encoding::Yaml, "- 1\n- 2\n"),
+        ];
+        for (pieces, encoding, expected) in cases {
+            let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| (*piece).into()).collect();
+            let wanted = Wanted { encoding, form: Form::Object };
+            let answer = wanted.json_pieces(StatusCode::OK, pieces.into_iter());
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(body, expected);
+        }
     }
 
     #[test]
