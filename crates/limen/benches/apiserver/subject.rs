@@ -18,7 +18,7 @@ pub(crate) struct Subject {
 }
 
 enum Server {
-    Limen(Hub),
+    Limen(Box<Hub>),
     Real(Box<ControlPlane>),
 }
 
@@ -26,7 +26,7 @@ impl Subject {
     pub(crate) async fn limen() -> Result<Self> {
         let hub = Hub::start().await?;
         let target = Target::from_kubeconfig(&hub.folder.path().join("kubeconfig")).await?;
-        Ok(Self { target, server: Server::Limen(hub) })
+        Ok(Self { target, server: Server::Limen(Box::new(hub)) })
     }
 
     pub(crate) async fn real() -> Result<Self> {
