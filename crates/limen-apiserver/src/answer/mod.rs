@@ -51,12 +51,21 @@ const YAML: &str = "application/yaml";
 impl Wanted {
     /// Chooses the first of the accepted media types that can be made.
     pub(crate) fn from_headers(headers: &HeaderMap) -> ApiResult<Self> {
+        Self::first_that(headers, |_| true)
+    }
+
+    /// The same for an answer that cannot be a table and has no metadata.
+    pub(crate) fn only_object(headers: &HeaderMap) -> ApiResult<Self> {
+        Self::first_that(headers, |wanted| wanted.form == Form::Object)
+    }
+
+    fn first_that(headers: &HeaderMap, can_be_made: fn(&Self) -> bool) -> ApiResult<Self> {
         let mut accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut any = false;
         let chosen = accepts.find_map(|header| {
             header.split(',').find_map(|entry| {
                 any |= !entry.trim().is_empty();
-                Self::parse(entry)
+                Self::parse(entry).filter(can_be_made)
             })
         });
         match chosen {
@@ -219,6 +228,11 @@ mod tests {
             assert_eq!(wanted(accept).unwrap(), expected, "{accept}");
         }
         assert_eq!(wanted("application/vnd.kubernetes.protobuf").unwrap_err().code, 406);
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(table))]);
+        assert_eq!(Wanted::only_object(&headers).unwrap_err().code, 406);
+        headers.append(ACCEPT, HeaderValue::from_static("application/json"));
+        assert_eq!(Wanted::only_object(&headers).unwrap(), Wanted::default());
         assert_eq!(Wanted::from_headers(&HeaderMap::new()).unwrap(), Wanted::default());
     }
 }
