@@ -34,3 +34,7 @@ blackbox:
     tools/python-client
     cargo build -p limen
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo test -p limen-apiserver --features blackbox --test blackbox
+
+# Kubernetes' own conformance tests of the API machinery, against a hub. Builds them on first use (many minutes).
+conformance *focus:
+    tools/conformance "{{focus}}"
