@@ -25,8 +25,16 @@ e2e:
 bench-store *arguments:
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen-store --bench store -- {{arguments}}
 
+# The hub beside a real kube-apiserver and etcd: requests, watches, memory, start.
+bench-apiserver *arguments:
+    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench apiserver -- {{arguments}}
+
 # Limen and a real kube-apiserver answer the same requests; every difference is listed or printed.
 blackbox:
     tools/python-client
     cargo build -p limen
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo test -p limen-apiserver --features blackbox --test blackbox
+
+# Kubernetes' own conformance tests of the API machinery, against a hub. Builds them on first use (many minutes).
+conformance *focus:
+    tools/conformance "{{focus}}"

@@ -9,8 +9,9 @@ mod table;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::{Value, json};
 
 pub(crate) use table::Tables;
@@ -50,12 +51,21 @@ const YAML: &str = "application/yaml";
 impl Wanted {
     /// Chooses the first of the accepted media types that can be made.
     pub(crate) fn from_headers(headers: &HeaderMap) -> ApiResult<Self> {
+        Self::first_that(headers, |_| true)
+    }
+
+    /// The same for an answer that cannot be a table and has no metadata.
+    pub(crate) fn only_object(headers: &HeaderMap) -> ApiResult<Self> {
+        Self::first_that(headers, |wanted| wanted.form == Form::Object)
+    }
+
+    fn first_that(headers: &HeaderMap, can_be_made: fn(&Self) -> bool) -> ApiResult<Self> {
         let mut accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut any = false;
         let chosen = accepts.find_map(|header| {
             header.split(',').find_map(|entry| {
                 any |= !entry.trim().is_empty();
-                Self::parse(entry)
+                Self::parse(entry).filter(can_be_made)
             })
         });
         match chosen {
@@ -109,6 +119,24 @@ impl Wanted {
             }
         }
     }
+
+    /// Answers with JSON text that comes in pieces.
+    pub(crate) fn json_pieces(
+        self,
+        code: StatusCode,
+        mut pieces: impl Iterator<Item = Vec<u8>> + Send + 'static,
+    ) -> Response<Body> {
+        let first = pieces.next().unwrap_or_default();
+        let Some(second) = pieces.next() else { return self.json(code, first) };
+        let pieces = [first, second].into_iter().chain(pieces);
+        if self.encoding == Encoding::Yaml {
+            return self.json(code, pieces.flatten().collect());
+        }
+        let frames = pieces.map(|piece| Ok(Frame::data(Bytes::from(piece))));
+        let mut response = bytes(code, JSON, Bytes::new());
+        *response.body_mut() = StreamBody::new(futures::stream::iter(frames)).boxed_unsync();
+        response
+    }
 }
 
 fn yaml(value: &Value) -> String {
@@ -161,6 +189,23 @@ mod tests {
         Wanted::from_headers(&headers)
     }
 
+    #[tokio::test]
+    async fn pieces_are_one_answer() {
+        let cases: [(&[&str], Encoding, &str); 4] = [
+            (&["[1]"], Encoding::Json, "[1]"),
+            (&["[1", ",2", "]"], Encoding::Json, "[1,2]"),
+            (&["[1]"], Encoding::Yaml, "- 1\n"),
+            (&["[1", ",2", "]"], Encoding::Yaml, "- 1\n- 2\n"),
+        ];
+        for (pieces, encoding, expected) in cases {
+            let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| (*piece).into()).collect();
+            let wanted = Wanted { encoding, form: Form::Object };
+            let answer = wanted.json_pieces(StatusCode::OK, pieces.into_iter());
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(body, expected);
+        }
+    }
+
     #[test]
     fn the_first_media_type_that_can_be_made_is_made() {
         let table = Wanted { encoding: Encoding::Json, form: Form::Table };
@@ -183,6 +228,11 @@ mod tests {
             assert_eq!(wanted(accept).unwrap(), expected, "{accept}");
         }
         assert_eq!(wanted("application/vnd.kubernetes.protobuf").unwrap_err().code, 406);
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(table))]);
+        assert_eq!(Wanted::only_object(&headers).unwrap_err().code, 406);
+        headers.append(ACCEPT, HeaderValue::from_static("application/json"));
+        assert_eq!(Wanted::only_object(&headers).unwrap(), Wanted::default());
         assert_eq!(Wanted::from_headers(&HeaderMap::new()).unwrap(), Wanted::default());
     }
 }

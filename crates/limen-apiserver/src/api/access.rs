@@ -1,5 +1,7 @@
 //! Who is asking, and whether they may.
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 use serde_json::Value;
 
@@ -11,30 +13,20 @@ use crate::rbac::{
 };
 
 /// Who a request is carried out for.
+#[derive(Clone)]
 pub(super) struct Known {
     /// Who may or may not.
-    pub(super) identity: Identity,
+    pub(super) identity: Arc<Identity>,
     /// Who asked, if as somebody else.
-    pub(super) impersonator: Option<Identity>,
+    pub(super) impersonator: Option<Arc<Identity>>,
     pub(super) warning: Option<&'static str>,
-}
-
-impl Known {
-    pub(super) fn copy(&self) -> Self {
-        Self {
-            identity: self.identity.clone(),
-            impersonator: self.impersonator.clone(),
-            warning: self.warning,
-        }
-    }
 }
 
 impl Api {
     /// Who is at the other end.
     pub(super) async fn identify(&self, caller: &Caller, headers: &HeaderMap) -> ApiResult<Known> {
-        let certificate = caller.certificate.as_deref();
         let now = self.now().as_second();
-        let claimed = self.authenticator.authenticate(certificate, headers, now)?;
+        let claimed = self.authenticator.authenticate(caller.identity.as_ref(), headers, now)?;
         let warning = claimed.warning;
         let identity = self.confirm(claimed).await?.map_err(|_| ApiError::unauthorized())?;
         Ok(Known { identity, impersonator: None, warning })
@@ -44,7 +36,7 @@ impl Api {
     pub(super) async fn confirm(
         &self,
         claimed: Claimed,
-    ) -> ApiResult<Result<Identity, TokenRefusal>> {
+    ) -> ApiResult<Result<Arc<Identity>, TokenRefusal>> {
         let mut found = Vec::new();
         for reference in claimed.references() {
             let uid = self.uid_of(reference).await?;
@@ -80,7 +72,7 @@ impl Api {
         let request = Attributes { user: &known.identity, ..*wanted };
         let impersonated = impersonation.authorize(&request, &|asked| rbac.decide(asked))?;
         Ok(Known {
-            identity: impersonated.identity,
+            identity: Arc::new(impersonated.identity),
             impersonator: Some(known.identity),
             warning: known.warning,
         })

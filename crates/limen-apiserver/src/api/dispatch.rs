@@ -33,7 +33,7 @@ pub(super) struct Asked {
     pub(super) wanted: Wanted,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    pub(super) identity: Identity,
+    pub(super) identity: Arc<Identity>,
 }
 
 impl Asked {
@@ -128,7 +128,7 @@ impl Api {
             Target::Other(path) => {
                 let verb = path_verb(&parts.method);
                 let wanted = Attributes::path(&known.identity, verb, &path);
-                let known = self.impersonate(known.copy(), &parts.headers, &wanted)?;
+                let known = self.impersonate(known.clone(), &parts.headers, &wanted)?;
                 let wanted = Attributes { user: &known.identity, ..wanted };
                 trace.know(&known, &wanted);
                 trace.decide(self.allow(&wanted))?;
@@ -147,7 +147,7 @@ impl Api {
         {
             wanted.name = name;
         }
-        let known = self.impersonate(known.copy(), &parts.headers, &wanted)?;
+        let known = self.impersonate(known.clone(), &parts.headers, &wanted)?;
         let wanted = Attributes { user: &known.identity, ..wanted };
         trace.know(&known, &wanted);
         trace.decide(self.allow(&wanted))?;

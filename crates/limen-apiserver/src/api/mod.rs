@@ -29,7 +29,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use jiff::Timestamp;
 use limen_store::Store;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +40,7 @@ pub(crate) use scope::Scope;
 pub(crate) use write::Change;
 
 use crate::audit::AuditLog;
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Identity, certificate_identity};
 use crate::flow::Flow;
 use crate::metrics::Metrics;
 use crate::rbac::Rbac;
@@ -68,10 +67,18 @@ pub struct Api {
 /// Who is at the other end of a connection, before anything is said.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The client certificate, verified against the server's authority, in DER.
-    pub certificate: Option<Bytes>,
+    /// Whom the client certificate names.
+    identity: Option<Arc<Identity>>,
     /// Where the connection comes from.
-    pub address: IpAddr,
+    address: IpAddr,
+}
+
+impl Caller {
+    /// Somebody at an address, perhaps with a client certificate (DER) that was verified against
+    /// the server's authority.
+    pub fn new(certificate: Option<&[u8]>, address: IpAddr) -> Self {
+        Self { identity: certificate.and_then(certificate_identity).map(Arc::new), address }
+    }
 }
 
 impl Api {

@@ -99,7 +99,7 @@ impl Api {
         let listing = self.select(scope, options).await?;
         let metadata = listing.metadata();
         if wanted.form == Form::Object && !scope.converts() {
-            return Ok(wanted.json(StatusCode::OK, listing.json(scope, &metadata)));
+            return Ok(wanted.json_pieces(StatusCode::OK, listing.json(scope, &metadata)));
         }
         let objects: Vec<Value> = listing.items.iter().map(|stored| scope.read(stored)).collect();
         let answer = match wanted.form {
@@ -158,9 +158,9 @@ impl Api {
             range.at = Some(page.revision);
             range.after = page.entries.last().map(|entry| entry.key.clone()).or(range.after);
             for entry in page.entries {
-                let key = entry.key.clone();
+                let key = filtered.then(|| entry.key.clone());
                 let stored = StoredObject::new(entry);
-                if !filtered || scope.selects(&key, &stored, options) {
+                if key.is_none_or(|key| scope.selects(&key, &stored, options)) {
                     listing.items.push(stored);
                 }
             }
@@ -196,26 +196,37 @@ impl Listing {
         metadata
     }
 
-    /// The list as JSON, without reading the objects.
-    fn json(&self, scope: &Scope, metadata: &Value) -> Vec<u8> {
-        let api_version = scope.api_version();
-        let mut json = Vec::with_capacity(256 + self.items.len() * 1024);
+    /// The list as JSON, without reading the objects, and in pieces, so that a long list is not
+    /// in memory twice.
+    fn json(self, scope: &Scope, metadata: &Value) -> impl Iterator<Item = Vec<u8>> + use<> {
+        let (kind, api_version) = (scope.kind.clone(), scope.api_version());
         let head = format!(
             "{{\"kind\":\"{}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[",
-            scope.kind.list_kind
+            kind.list_kind
         );
-        json.extend_from_slice(head.as_bytes());
-        let type_of = scope.kind.custom.then_some((api_version.as_str(), scope.kind.kind.as_str()));
-        for (n, stored) in self.items.iter().enumerate() {
-            if n > 0 {
-                json.push(b',');
+        let mut next_piece = Some(head.into_bytes());
+        let mut items = self.items.into_iter().enumerate();
+        std::iter::from_fn(move || {
+            let mut piece = next_piece.take()?;
+            let type_of = kind.custom.then_some((api_version.as_str(), kind.kind.as_str()));
+            while piece.len() < PIECE {
+                let Some((n, stored)) = items.next() else {
+                    piece.extend_from_slice(b"]}");
+                    return Some(piece);
+                };
+                if n > 0 {
+                    piece.push(b',');
+                }
+                stored.write_json(&mut piece, type_of);
             }
-            stored.write_json(&mut json, type_of);
-        }
-        json.extend_from_slice(b"]}");
-        json
+            next_piece = Some(Vec::with_capacity(2 * PIECE));
+            Some(piece)
+        })
     }
 }
+
+/// About how many bytes of a list are written at a time.
+const PIECE: usize = 64 << 10;
 
 /// Where the next page of a listing starts.
 #[derive(Serialize, Deserialize)]

@@ -42,18 +42,31 @@ impl Scope {
 
     /// Whether objects are stored in another form than this type shows them in.
     pub(crate) fn converts(&self) -> bool {
+        self.is_new_event() || self.fills_in()
+    }
+
+    /// Events of the newer version are stored as those of the older one.
+    fn is_new_event(&self) -> bool {
         self.kind.group == "events.k8s.io"
+    }
+
+    /// Whether stored objects may lack what their definition has come to have a default for.
+    fn fills_in(&self) -> bool {
+        self.kind.custom && self.kind.schema.get().has_defaults()
     }
 
     /// The object in the form of this type.
     pub(crate) fn read(&self, stored: &StoredObject) -> Value {
-        let object = stored.object(&self.api_version(), &self.kind.kind);
-        if self.converts() { crate::kinds::event::to_events(&object) } else { object }
+        let mut object = stored.object(&self.api_version(), &self.kind.kind);
+        if self.fills_in() {
+            crate::crd::default(&mut object, self.kind.schema.get().root());
+        }
+        if self.is_new_event() { crate::kinds::event::to_events(&object) } else { object }
     }
 
     /// An object of this type in the form that is stored.
     pub(crate) fn to_stored(&self, object: Value) -> Value {
-        if self.converts() { crate::kinds::event::to_core(&object) } else { object }
+        if self.is_new_event() { crate::kinds::event::to_core(&object) } else { object }
     }
 
     /// What to warn a writer of.

@@ -1,6 +1,7 @@
 //! What is remembered of a request while it is answered, for the audit log.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Request;
@@ -27,8 +28,8 @@ pub(super) struct Trace {
 
 /// [`Attributes`] that own what they say.
 struct Wanted {
-    user: Identity,
-    impersonator: Option<Identity>,
+    user: Arc<Identity>,
+    impersonator: Option<Arc<Identity>>,
     verb: String,
     group: String,
     version: String,
@@ -110,7 +111,7 @@ impl Trace {
             audit_id: &self.id,
             uri: &self.uri,
             attributes: &attributes,
-            impersonator: wanted.impersonator.as_ref(),
+            impersonator: wanted.impersonator.as_deref(),
             source_ips: &[self.address],
             user_agent: &self.user_agent,
             code,

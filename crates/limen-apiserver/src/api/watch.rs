@@ -3,6 +3,7 @@
 //! A watch follows the store and shows what the client's selectors let through: an object that
 //! comes to match is added, one that ceases to match is deleted, whatever happened to it otherwise.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,6 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use limen_store::{Error as StoreError, Event, Revision, Watch, WatchFrom};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::{Api, Scope};
 use crate::answer::{Body, Form, Tables, Wanted, metadata_only};
@@ -56,7 +56,8 @@ struct Stream {
     /// What there is to say before the first change.
     initial: Vec<u8>,
     source: Source,
-    deadline: Instant,
+    /// Done when the watch is to end: after its time, or when the server stops.
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
     position: Revision,
     /// Only the first table of a watch has column definitions.
     header_sent: bool,
@@ -79,6 +80,10 @@ impl Stream {
             Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
             _ => Duration::from_secs(rand::random_range(LIFETIME)),
         };
+        let stopping = api.stopping.clone();
+        let end = Box::pin(async move {
+            let _ = tokio::time::timeout(lifetime, stopping.cancelled()).await;
+        });
         let mut stream = Self {
             api,
             scope,
@@ -86,7 +91,7 @@ impl Stream {
             wanted,
             initial: Vec::new(),
             source: Source::Ended,
-            deadline: Instant::now() + lifetime,
+            end,
             position: Revision::default(),
             header_sent: false,
         };
@@ -151,11 +156,9 @@ impl Stream {
         }
         loop {
             let Source::Following(watch) = &mut self.source else { return None };
-            let stopping = self.api.stopping.clone();
             let item = tokio::select! {
                 item = watch.next() => item,
-                () = stopping.cancelled() => None,
-                () = tokio::time::sleep_until(self.deadline) => None,
+                () = &mut self.end => None,
             };
             let Some(item) = item else {
                 self.source = Source::Ended;

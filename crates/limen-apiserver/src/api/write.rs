@@ -281,6 +281,14 @@ pub(super) fn new_uid() -> String {
     let mut bytes: [u8; 16] = rand::random();
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    let mut uid = String::with_capacity(36);
+    for (n, byte) in bytes.into_iter().enumerate() {
+        if matches!(n, 4 | 6 | 8 | 10) {
+            uid.push('-');
+        }
+        for digit in [byte >> 4, byte & 0xf] {
+            uid.push(char::from_digit(digit.into(), 16).unwrap_or_default());
+        }
+    }
+    uid
 }

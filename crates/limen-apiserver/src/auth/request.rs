@@ -11,7 +11,6 @@ use http::header::AUTHORIZATION;
 use super::identity::Identity;
 use super::service_account::{Reference, TokenIssuer, TokenRefusal, VerifiedToken};
 use super::static_tokens::StaticTokens;
-use super::x509::certificate_identity;
 use crate::error::{ApiError, ApiResult};
 
 const IGNORED_TOKEN: &str = "the provided Authorization header contains extra space before the bearer token, and is ignored";
@@ -37,21 +36,21 @@ pub(crate) struct Claimed {
 
 #[derive(Debug)]
 enum Who {
-    Known(Identity),
+    Known(Arc<Identity>),
     Account(VerifiedToken),
 }
 
 impl Authenticator {
-    /// Who is asking. `certificate` is the client's (DER) that the TLS handshake verified, `now`
-    /// the time in Unix seconds.
+    /// Who is asking. `certified` is whom a certificate names that the TLS handshake verified,
+    /// `now` the time in Unix seconds.
     pub(crate) fn authenticate(
         &self,
-        certificate: Option<&[u8]>,
+        certified: Option<&Arc<Identity>>,
         headers: &HeaderMap,
         now: i64,
     ) -> ApiResult<Claimed> {
-        if let Some(identity) = certificate.and_then(certificate_identity) {
-            return Ok(Claimed { who: Who::Known(identity), warning: None });
+        if let Some(identity) = certified {
+            return Ok(Claimed { who: Who::Known(Arc::clone(identity)), warning: None });
         }
         let bearer = bearer(headers);
         let warning = matches!(bearer, Bearer::Misplaced).then_some(IGNORED_TOKEN);
@@ -59,7 +58,7 @@ impl Authenticator {
             Bearer::Token(token) => self
                 .token(token, self.issuer.audiences(), now)
                 .map_err(|_| ApiError::unauthorized())?,
-            _ if self.anonymous => Who::Known(Identity::anonymous()),
+            _ if self.anonymous => Who::Known(Arc::new(Identity::anonymous())),
             _ => return Err(ApiError::unauthorized()),
         };
         Ok(Claimed { who, warning })
@@ -94,7 +93,7 @@ impl Authenticator {
 
     fn token(&self, token: &str, audiences: &[String], now: i64) -> Result<Who, TokenRefusal> {
         if let Some(identity) = self.static_tokens.find(token) {
-            return Ok(Who::Known(identity.clone()));
+            return Ok(Who::Known(Arc::new(identity.clone())));
         }
         self.issuer.verify(token, audiences, now).map(Who::Account)
     }
@@ -113,10 +112,10 @@ impl Claimed {
     pub(crate) fn confirm(
         self,
         uid_of: impl Fn(&Reference) -> Option<String>,
-    ) -> Result<Identity, TokenRefusal> {
+    ) -> Result<Arc<Identity>, TokenRefusal> {
         match self.who {
             Who::Known(identity) => Ok(identity),
-            Who::Account(token) => token.confirm(uid_of),
+            Who::Account(token) => token.confirm(uid_of).map(Arc::new),
         }
     }
 }
@@ -196,7 +195,7 @@ pub(crate) mod tests {
         let claimed =
             authenticator.authenticate(None, &headers, NOW).map_err(|error| error.code.as_u16())?;
         let identity = claimed.confirm(|found| Some(found.uid.clone()));
-        identity.map(|identity| identity.name).map_err(|_| 401)
+        identity.map(|identity| identity.name.clone()).map_err(|_| 401)
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Answers to `TokenReview` and `SelfSubjectReview`.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -21,7 +23,7 @@ pub(crate) fn token_review_question(review: &Value) -> ApiResult<(&str, Vec<Stri
 /// The answered `TokenReview`: the user and the audiences, or why there is none.
 pub(crate) fn token_review_answer(
     mut review: Value,
-    outcome: Result<(Identity, Vec<String>), TokenRefusal>,
+    outcome: Result<(Arc<Identity>, Vec<String>), TokenRefusal>,
 ) -> Value {
     review["status"] = match outcome {
         Ok((identity, audiences)) => json!({

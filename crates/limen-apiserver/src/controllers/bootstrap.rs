@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 use crate::api::{Api, Change, Deletion, Scope, Tracking, Writing};
@@ -16,12 +17,14 @@ pub(crate) async fn bootstrap(api: &Arc<Api>) -> ApiResult<()> {
     for name in NAMESPACES {
         ensure(api, &namespaces, json!({"metadata": {"name": name}})).await?;
     }
-    for object in crate::rbac::default_objects() {
+    // All at once, so that they reach the disk together.
+    try_join_all(crate::rbac::default_objects().into_iter().map(async |object| {
         let plural = format!("{}s", object["kind"].as_str().unwrap_or_default().to_lowercase());
         let namespace = object["metadata"]["namespace"].as_str();
         let scope = api.scope("rbac.authorization.k8s.io", "v1", &plural, namespace);
-        restore(api, &scope, object).await?;
-    }
+        restore(api, &scope, object).await
+    }))
+    .await?;
     let services = api.scope("", "v1", "services", Some("default"));
     ensure(api, &services, kubernetes_service()).await?;
     api.learn_custom_resources().await?;

@@ -149,6 +149,26 @@ impl Graph {
         self.owned.get(uid).into_iter().flatten().cloned().collect()
     }
 
+    /// Whether an object is there and not about to go as soon as it owns nothing.
+    fn stays(&self, uid: &Uid) -> bool {
+        self.objects.get(uid).is_some_and(|object| !(object.deleting && object.foreground))
+    }
+
+    /// Whether an object owns another one, or owns one that does, and so on.
+    fn is_above(&self, uid: &Uid, other: &Uid) -> bool {
+        let mut seen = HashSet::new();
+        let mut left = vec![uid.clone()];
+        while let Some(uid) = left.pop() {
+            if uid == *other {
+                return true;
+            }
+            if seen.insert(uid.clone()) {
+                left.extend(self.owned_by(&uid));
+            }
+        }
+        false
+    }
+
     /// Whether an object has owners, all of which are gone.
     fn is_abandoned(&self, uid: &Uid) -> bool {
         self.objects.get(uid).is_some_and(|object| {
@@ -227,13 +247,15 @@ impl Collector {
         let mut blocked = false;
         for uid in self.graph.owned_by(owner) {
             let Some(object) = self.graph.objects.get(&uid) else { continue };
-            blocked |= object.owners.iter().any(|other| other.uid == *owner && other.blocks);
             // Somebody else still owns it: it stays, and only ceases to be owned by this one.
-            let others = object
-                .owners
-                .iter()
-                .any(|other| other.uid != *owner && self.graph.objects.contains_key(&other.uid));
-            if !object.deleting && !others {
+            if object.owners.iter().any(|other| self.graph.stays(&other.uid)) {
+                self.disown(&uid, owner).await?;
+                continue;
+            }
+            // In a circle, everybody would wait for everybody else.
+            let blocks = object.owners.iter().any(|other| other.uid == *owner && other.blocks);
+            blocked |= blocks && !self.graph.is_above(&uid, owner);
+            if !object.deleting {
                 let owns = !self.graph.owned_by(&uid).is_empty();
                 self.delete(&uid, owns.then_some(Propagation::Foreground)).await?;
             }
@@ -244,18 +266,23 @@ impl Collector {
     /// Takes an object off the owners of what it owns, and lets the object go.
     async fn let_go(&self, owner: &Uid) -> ApiResult<()> {
         for uid in self.graph.owned_by(owner) {
-            let Some((scope, name)) = self.locate(&uid) else { continue };
-            let gone = owner.clone();
-            let make = move |old: &Value| {
-                let mut new = old.clone();
-                retain_or_remove(&mut new, "ownerReferences", |owner| {
-                    owner["uid"].as_str() != Some(&*gone)
-                });
-                Ok(new)
-            };
-            ignore_missing(self.change(&scope, &name, &make).await)?;
+            self.disown(&uid, owner).await?;
         }
         self.remove_finalizer(owner, ORPHAN).await
+    }
+
+    /// Takes an owner off an object.
+    async fn disown(&self, uid: &Uid, owner: &Uid) -> ApiResult<()> {
+        let Some((scope, name)) = self.locate(uid) else { return Ok(()) };
+        let gone = owner.clone();
+        let make = move |old: &Value| {
+            let mut new = old.clone();
+            retain_or_remove(&mut new, "ownerReferences", |owner| {
+                owner["uid"].as_str() != Some(&*gone)
+            });
+            Ok(new)
+        };
+        ignore_missing(self.change(&scope, &name, &make).await)
     }
 
     async fn delete(&self, uid: &Uid, propagation: Option<Propagation>) -> ApiResult<()> {
@@ -351,6 +378,17 @@ mod tests {
         let (uid, owners) = graph.remove(&"c".into()).unwrap();
         assert_eq!((uid, owners), (c, vec!["a".into(), "b".into()]));
         assert!(graph.owned.is_empty());
+    }
+
+    #[test]
+    fn circles_of_owners_are_seen() {
+        let mut graph = Graph::default();
+        for (key, owner) in [("a", "c"), ("b", "a"), ("c", "b"), ("d", "c")] {
+            graph.put(&entry(key, &json!({"uid": key, "ownerReferences": [{"uid": owner}]})));
+        }
+        assert!(graph.is_above(&"b".into(), &"a".into()));
+        assert!(graph.is_above(&"a".into(), &"d".into()));
+        assert!(!graph.is_above(&"d".into(), &"a".into()));
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn make(definition: &str) -> Option<Schema> {
     let definition = types::definition(definition)?;
     let mut graph = Graph::default();
     let root = graph.definition(definition);
-    Some(Schema { nodes: graph.nodes, root })
+    Some(Schema::new(graph.nodes, root))
 }
 
 #[derive(Default)]

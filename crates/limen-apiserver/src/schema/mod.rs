@@ -22,6 +22,7 @@ pub use builtin::builtin;
 pub struct Schema {
     nodes: Vec<NodeData>,
     root: NodeId,
+    has_defaults: bool,
 }
 
 type NodeId = usize;
@@ -117,12 +118,22 @@ impl Schema {
     ) -> Result<Self, SchemaError> {
         let mut builder = Builder { nodes: Vec::new(), named: HashMap::new(), definition };
         let root = builder.node(root)?;
-        Ok(Self { nodes: builder.nodes, root })
+        Ok(Self::new(builder.nodes, root))
     }
 
     /// A schema that lets everything through and keeps it.
     pub fn anything() -> Self {
-        Self { nodes: vec![NodeData::any()], root: 0 }
+        Self::new(vec![NodeData::any()], 0)
+    }
+
+    fn new(nodes: Vec<NodeData>, root: NodeId) -> Self {
+        let has_defaults = nodes.iter().any(|node| node.default.is_some());
+        Self { nodes, root, has_defaults }
+    }
+
+    /// Whether anything in it has a default.
+    pub fn has_defaults(&self) -> bool {
+        self.has_defaults
     }
 
     /// The node that describes the whole object.

@@ -86,10 +86,7 @@ impl Connection {
             Err(_) => return,
         };
         let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-        let caller = Caller {
-            certificate: certificate.map(|certificate| certificate.as_ref().to_vec().into()),
-            address: self.peer.ip(),
-        };
+        let caller = Caller::new(certificate.map(AsRef::as_ref), self.peer.ip());
 
         let api = self.api;
         let service = service_fn(move |request| {

@@ -1,7 +1,10 @@
 //! Custom resources: served at once, checked by their schema, gone at once.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    PostParams,
+};
 use kube::{Api, Error};
 use serde_json::{Value, json};
 
@@ -84,4 +87,25 @@ async fn a_definition_is_served_at_once_and_gone_at_once() {
         Err(Error::Api(status)) => assert_eq!(status.code, 404),
         other => panic!("still served: {other:?}"),
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_get_defaults_that_came_after_them() {
+    let hub = Hub::start().await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(hub.client.clone());
+    definitions.create(&PostParams::default(), &definition()).await.unwrap();
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    let widgets: Api<DynamicObject> = Api::default_namespaced_with(hub.client.clone(), &kind);
+    widgets.create(&PostParams::default(), &widget(&json!({"size": 3}))).await.unwrap();
+
+    let shape = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/shape";
+    let patch = json!([{
+        "op": "add", "path": shape, "value": {"type": "string", "default": "round"},
+    }]);
+    let patch = Patch::<()>::Json(serde_json::from_value(patch).unwrap());
+    definitions.patch("widgets.example.com", &PatchParams::default(), &patch).await.unwrap();
+    let expected = json!({"size": 3, "color": "red", "shape": "round"});
+    assert_eq!(widgets.get("w").await.unwrap().data["spec"], expected);
+    let listed = widgets.list(&ListParams::default()).await.unwrap();
+    assert_eq!(listed.items[0].data["spec"], expected);
 }

@@ -129,6 +129,51 @@ async fn what_is_owned_goes_with_its_owner() {
     gone(&objects, "second").await;
 }
 
+/// Makes `owners` the owners of an object, each of which waits for it when it goes.
+async fn give_owners(objects: &Api<ConfigMap>, name: &str, owners: &[&ConfigMap]) {
+    let reference = |owner: &&ConfigMap| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": owner.metadata.name,
+            "uid": owner.metadata.uid, "blockOwnerDeletion": true,
+        })
+    };
+    let references: Vec<_> = owners.iter().map(reference).collect();
+    let patch = json!({"metadata": {"ownerReferences": references}});
+    objects.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_that_own_each_other_in_a_circle_can_go() {
+    let hub = Hub::start().await;
+    let objects = hub.config_maps();
+    let create =
+        async |name| objects.create(&PostParams::default(), &config_map(name, "1")).await.unwrap();
+    let (a, b, c) = (create("a").await, create("b").await, create("c").await);
+    give_owners(&objects, "a", &[&c]).await;
+    give_owners(&objects, "b", &[&a]).await;
+    give_owners(&objects, "c", &[&b]).await;
+    objects.delete("a", &DeleteParams::foreground()).await.unwrap();
+    for name in ["a", "b", "c"] {
+        gone(&objects, name).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_another_owner_stays_and_holds_nobody_up() {
+    let hub = Hub::start().await;
+    let objects = hub.config_maps();
+    let create =
+        async |name| objects.create(&PostParams::default(), &config_map(name, "1")).await.unwrap();
+    let (leaving, staying) = (create("leaving").await, create("staying").await);
+    create("owned").await;
+    give_owners(&objects, "owned", &[&leaving, &staying]).await;
+    objects.delete("leaving", &DeleteParams::foreground()).await.unwrap();
+    gone(&objects, "leaving").await;
+    let owned = objects.get("owned").await.unwrap();
+    let owners = owned.metadata.owner_references.unwrap_or_default();
+    assert_eq!(owners.iter().map(|owner| owner.name.as_str()).collect::<Vec<_>>(), ["staying"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_namespace_is_emptied_before_it_goes() {
     let hub = Hub::start().await;
