@@ -155,23 +155,18 @@ impl ApiError {
         error
     }
 
-    /// None of the media types that the client takes can be made.
-    pub fn not_acceptable(accepted: &[&str]) -> Self {
-        let message =
-            format!("only the following media types are accepted: {}", accepted.join(", "));
+    /// The answer cannot be made in the form that the client wants.
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
     /// The body has a media type that the server does not read.
-    pub fn unsupported_media_type(got: &str, accepted: &[&str]) -> Self {
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
             accepted.join(", ")
         );
-        let mut error =
-            Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message);
-        error.details = Some(json!({"causes": [{"message": got}]}));
-        error
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
     /// The body is too large.
@@ -202,6 +197,12 @@ impl ApiError {
         let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
         error.details = Some(json!({}));
         error
+    }
+
+    /// What kube-apiserver has neither a code nor a reason for, though it may be the client's
+    /// fault.
+    pub fn unexplained(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// The server failed.

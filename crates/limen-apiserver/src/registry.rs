@@ -38,6 +38,10 @@ impl Registry {
         self.current.load_full()
     }
 
+    pub(crate) fn is_built_in(&self, group: &str) -> bool {
+        self.built_in.iter().any(|kind| kind.group == group)
+    }
+
     /// Replaces the custom types.
     pub(crate) fn set_custom(&self, custom: impl IntoIterator<Item = Arc<ResourceType>>) {
         let types = Types::new(self.built_in.iter().cloned().chain(custom));

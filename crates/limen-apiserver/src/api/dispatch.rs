@@ -9,17 +9,19 @@ use serde_json::Value;
 
 use super::trace::Trace;
 use super::{Api, Caller, Change, Deletion, Scope, Tracking, Writing};
-use crate::answer::{self, Body, Encoding, Wanted};
+use crate::answer::{self, Body, Encoding, Form, Offer, Tables, Wanted};
 use crate::apply::manager_name;
 use crate::auth::Identity;
 use crate::decode::{self, Expected, FieldValidation, Media, PatchMedia};
+use crate::discovery;
 use crate::error::{ApiError, ApiResult, Subject};
 use crate::field_error::{FieldError, FieldPath};
 use crate::flow::Class;
+use crate::kinds::metadata::name_reasons;
 use crate::rbac::Attributes;
 use crate::registry::Types;
 use crate::request::{Options, ResourcePath, Target, Verb};
-use crate::resource::ResourceType;
+use crate::resource::{NameRule, ResourceType};
 
 /// The media types of bodies that are read.
 const READABLE: [&str; 3] =
@@ -41,7 +43,8 @@ impl Asked {
     pub(super) fn manager(&self) -> ApiResult<String> {
         if let Some(name) = &self.options.field_manager {
             let errors = manager_name::validate(name);
-            let subject = Subject { group: "meta.k8s.io", resource: self.options_kind() };
+            let kind = self.verb.options_kind();
+            let subject = Subject { group: "meta.k8s.io", resource: kind };
             return if errors.is_empty() {
                 Ok(name.clone())
             } else {
@@ -52,14 +55,6 @@ impl Asked {
         Ok(manager_name::from_user_agent(agent.unwrap_or_default()))
     }
 
-    fn options_kind(&self) -> &'static str {
-        match self.verb {
-            Verb::Create => "CreateOptions",
-            Verb::Update => "UpdateOptions",
-            _ => "PatchOptions",
-        }
-    }
-
     pub(super) fn media(&self) -> ApiResult<Media> {
         let given = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let given = given.unwrap_or_default();
@@ -67,20 +62,26 @@ impl Asked {
             "" | "application/json" => Ok(Media::Json),
             "application/yaml" => Ok(Media::Yaml),
             "application/vnd.kubernetes.protobuf" => Ok(Media::Protobuf),
-            _ => Err(ApiError::unsupported_media_type(given, &READABLE)),
+            _ => Err(ApiError::unsupported_media_type(&READABLE)),
         }
     }
 }
 
-/// An answer, and what to warn the client of.
+/// An answer or a refusal, and what to warn the client of in either case.
 pub(super) struct Answer {
-    pub(super) response: Response<Body>,
+    pub(super) outcome: ApiResult<Response<Body>>,
     pub(super) warnings: Vec<String>,
+}
+
+impl From<ApiResult<Response<Body>>> for Answer {
+    fn from(outcome: ApiResult<Response<Body>>) -> Self {
+        Self { outcome, warnings: Vec::new() }
+    }
 }
 
 impl From<Response<Body>> for Answer {
     fn from(response: Response<Body>) -> Self {
-        Self { response, warnings: Vec::new() }
+        Ok(response).into()
     }
 }
 
@@ -93,12 +94,11 @@ impl Api {
         let encoding = if yaml { Encoding::Yaml } else { Encoding::Json };
         let mut trace = Trace::new(&request, caller.address, self.now());
         let api = self.clone();
-        let outcome = self.answer(caller, request, &mut trace).await;
+        let answered = self.answer(caller, request, &mut trace).await;
+        let Answer { outcome, warnings } = answered.unwrap_or_else(|error| Err(error).into());
         let failure = outcome.as_ref().err().map(|error| error.reason);
-        let mut response = match outcome {
-            Ok(answer) => with_warnings(answer),
-            Err(error) => answer::error(&error, encoding),
-        };
+        let mut response = outcome.unwrap_or_else(|error| answer::error(&error, encoding));
+        warn(&mut response, &warnings);
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         if let Ok(id) = HeaderValue::from_str(&trace.id) {
@@ -133,16 +133,24 @@ impl Api {
                 trace.know(&known, &wanted);
                 trace.decide(self.allow(&wanted))?;
                 let _turn = self.flow.enter(&known.identity, class_of(&path)).await?;
-                return self.answer_path(&parts.method, &path, &parts.headers).map(Answer::from);
+                return Ok(self.answer_path(&parts.method, &path, &parts.headers).into());
             }
             Target::Resource(path) => path,
         };
 
         // Who may not do a thing is not told whether it was asked for properly.
-        let verb = Verb::of(&parts.method, &path, options.as_ref().unwrap_or(&Options::default()))?;
+        let verb = Verb::of(&parts.method, &path, &options).map_err(|error| {
+            // A review is no object that a method could be tried on.
+            let is_review = |review: &discovery::Review| {
+                review.group == path.group && review.plural == path.plural
+            };
+            let named = path.name.is_some();
+            let review = named && discovery::reviews().iter().any(is_review);
+            if review { ApiError::no_such_path() } else { error }
+        })?;
         let mut wanted = path.attributes(&known.identity, verb);
         // Selecting one name is asking for that one.
-        if let Some(name) = options.as_ref().ok().and_then(|options| options.fields.name())
+        if let Some(name) = options.fields.name()
             && wanted.name.is_empty()
         {
             wanted.name = name;
@@ -160,18 +168,25 @@ impl Api {
         let asked = Asked {
             verb,
             path,
-            options: options?,
-            wanted: Wanted::from_headers(&parts.headers)?,
+            options,
+            wanted: Wanted::default(),
             headers: parts.headers,
             body,
             identity: known.identity,
         };
-        let mut answer = self.carry_out(asked).await?;
+        let carried_out = match parts.method {
+            // The real server has no HEAD for objects.
+            Method::HEAD => Err(ApiError::method_not_allowed()),
+            _ => self.carry_out(asked).await,
+        };
+        let mut answer = carried_out.unwrap_or_else(|error| Err(error).into());
         answer.warnings.extend(known.warning.map(str::to_owned));
         Ok(answer)
     }
 
-    async fn carry_out(self: Arc<Self>, asked: Asked) -> ApiResult<Answer> {
+    async fn carry_out(self: Arc<Self>, mut asked: Asked) -> ApiResult<Answer> {
+        asked.wanted = Wanted::from_headers(&asked.headers, offer_of(asked.verb))?;
+        asked.options.check(asked.verb)?;
         if let Some(review) = self.review_of(&asked) {
             return self.on_review(&asked, review).await;
         }
@@ -179,13 +194,20 @@ impl Api {
         let path = &asked.path;
         let kind = types
             .find(&path.group, &path.version, &path.plural)
-            .ok_or_else(ApiError::page_not_found)?
+            .ok_or_else(|| self.nothing_in(&path.group))?
             .clone();
         let scope = Scope::new(&kind, path.namespace.as_deref());
         let misplaced = path.namespace.is_some() != kind.namespaced
             && (path.namespace.is_some() || path.name.is_some());
         if misplaced {
             return Err(ApiError::no_such_path());
+        }
+        let reasons = path.name.as_deref().map(|name| name_reasons(NameRule::PathSegment, name));
+        if let (Some(name), Some([first, ..])) = (&path.name, reasons.as_deref()) {
+            return Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {first}")));
+        }
+        if asked.wanted.form == Form::Table {
+            Tables::check_include(asked.options.include_object.as_deref())?;
         }
         let is = |name: &str| kind.group.is_empty() && kind.kind == name;
         match path.subresource.clone().as_deref() {
@@ -199,14 +221,27 @@ impl Api {
     }
 
     async fn on_object(self: Arc<Self>, asked: Asked, scope: Scope) -> ApiResult<Answer> {
-        let Asked { verb, options, wanted, .. } = &asked;
-        let (options, wanted) = (options.clone(), *wanted);
-        let name = asked.path.name.clone().unwrap_or_default();
+        let verb = asked.verb;
         // A subresource is a part of its object: it is neither made nor deleted by itself.
         let part = asked.path.subresource.is_some();
         if part && !matches!(verb, Verb::Get | Verb::Update | Verb::Patch) {
             return Err(ApiError::method_not_allowed());
         }
+        let deprecated = scope.deprecation();
+        let answered = self.on_verb(asked, scope).await;
+        let mut answer = answered.unwrap_or_else(|error| Err(error).into());
+        if let Some(warning) = deprecated
+            && !answer.warnings.iter().any(|given| given == warning)
+        {
+            answer.warnings.push(warning.to_owned());
+        }
+        Ok(answer)
+    }
+
+    async fn on_verb(self: Arc<Self>, asked: Asked, scope: Scope) -> ApiResult<Answer> {
+        let Asked { verb, options, wanted, .. } = &asked;
+        let (options, wanted) = (options.clone(), *wanted);
+        let name = asked.path.name.clone().unwrap_or_default();
         Ok(match verb {
             Verb::Get => self.get(&scope, &name, &options, wanted).await?.into(),
             Verb::List => self.list(&scope, &options, wanted).await?.into(),
@@ -236,9 +271,19 @@ impl Api {
         if scope.kind.namespaced && scope.namespace.is_none() {
             return Err(ApiError::method_not_allowed());
         }
-        let (object, mut warnings) = asked.object(&scope.kind)?;
+        let (object, warnings) = asked.object(&scope.kind)?;
+        let of_kind = scope.warnings(&object, true);
+        let outcome = self.create(asked, scope, object).await;
+        Ok(Answer::of_write(outcome, warnings, of_kind))
+    }
+
+    async fn create(
+        &self,
+        asked: &Asked,
+        scope: &Scope,
+        object: Value,
+    ) -> ApiResult<Response<Body>> {
         self.check_grant(&asked.identity, scope, None, &object)?;
-        warnings.extend(scope.warnings(&object, true));
         let types = self.registry.types();
         let manager = asked.manager()?;
         let writing = self.writing(&types, asked, &manager);
@@ -246,13 +291,23 @@ impl Api {
         let stored = self.create_object(scope, object, Tracking::Record(&writing), dry_run).await?;
         self.written(scope).await?;
         let code = StatusCode::CREATED;
-        let response = self.show(scope, &stored, code, &asked.options, asked.wanted);
-        Ok(Answer { response, warnings })
+        Ok(self.show(scope, &stored, code, &asked.options, asked.wanted))
     }
 
     async fn on_update(&self, asked: &Asked, scope: &Scope, name: &str) -> ApiResult<Answer> {
-        let (object, mut warnings) = asked.object(&scope.kind)?;
-        warnings.extend(scope.warnings(&object, false));
+        let (object, warnings) = asked.object(&scope.kind)?;
+        let of_kind = scope.warnings(&object, false);
+        let outcome = self.update(asked, scope, name, &object).await;
+        Ok(Answer::of_write(outcome, warnings, of_kind))
+    }
+
+    async fn update(
+        &self,
+        asked: &Asked,
+        scope: &Scope,
+        name: &str,
+        object: &Value,
+    ) -> ApiResult<Response<Body>> {
         let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if scope.kind.custom && version.is_empty() {
             return Err(missing_version(scope, name));
@@ -261,7 +316,7 @@ impl Api {
         let manager = asked.manager()?;
         let writing = self.writing(&types, asked, &manager);
         let make = |old: &Value| {
-            self.check_grant(&asked.identity, scope, Some(old), &object)?;
+            self.check_grant(&asked.identity, scope, Some(old), object)?;
             Ok(object.clone())
         };
         let change = Change {
@@ -273,8 +328,15 @@ impl Api {
         };
         let stored = self.update_object(scope, name, &change).await?;
         self.written(scope).await?;
-        let response = self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted);
-        Ok(Answer { response, warnings })
+        Ok(self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted))
+    }
+
+    /// What is said of a path that leads to no type. A group that is built in knows its paths;
+    /// beyond those there might be anything.
+    pub(super) fn nothing_in(&self, group: &str) -> ApiError {
+        let known = self.registry.is_built_in(group)
+            || discovery::reviews().iter().any(|review| review.group == group);
+        if known { ApiError::no_such_path() } else { ApiError::page_not_found() }
     }
 
     pub(super) fn writing<'a>(
@@ -294,6 +356,30 @@ impl Api {
             "apiextensions.k8s.io" => self.learn_custom_resources().await,
             _ => Ok(()),
         }
+    }
+}
+
+impl Answer {
+    /// What comes of a write. `of_kind` are the warnings that the kind has for objects that are
+    /// valid.
+    fn of_write(
+        outcome: ApiResult<Response<Body>>,
+        mut warnings: Vec<String>,
+        of_kind: Vec<String>,
+    ) -> Self {
+        let is_invalid = outcome.as_ref().is_err_and(|error| error.reason == "Invalid");
+        if !is_invalid {
+            warnings.extend(of_kind);
+        }
+        Self { outcome, warnings }
+    }
+}
+
+fn offer_of(verb: Verb) -> Offer {
+    match verb {
+        Verb::List => Offer::List,
+        Verb::Watch => Offer::Watch,
+        _ => Offer::One,
     }
 }
 
@@ -324,7 +410,7 @@ impl Asked {
             let path = FieldPath::new("fieldValidation");
             let supported = ["", "Ignore", "Strict", "Warn"];
             let error = FieldError::not_supported(&path, &given.into(), &supported);
-            let subject = Subject { group: "meta.k8s.io", resource: self.options_kind() };
+            let subject = Subject { group: "meta.k8s.io", resource: self.verb.options_kind() };
             ApiError::invalid(subject, "", &[error])
         })
     }
@@ -391,13 +477,11 @@ fn missing_version(scope: &Scope, name: &str) -> ApiError {
     ApiError::invalid(scope.kind_subject(), name, &[error])
 }
 
-fn with_warnings(answer: Answer) -> Response<Body> {
-    let mut response = answer.response;
-    for warning in answer.warnings {
+fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings {
         let text = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
             response.headers_mut().append(http::header::WARNING, value);
         }
     }
-    response
 }

@@ -11,9 +11,11 @@
 
 mod access;
 mod allocate;
+mod continue_token;
 mod delete;
 mod dispatch;
 mod lifecycle;
+mod list;
 mod patch;
 mod paths;
 mod read;

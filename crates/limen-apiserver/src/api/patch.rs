@@ -31,7 +31,7 @@ fn media_type(asked: &Asked) -> &str {
 pub(super) fn patched(asked: &Asked, current: &Value, schema: Node<'_>) -> ApiResult<Value> {
     let media = media_type(asked);
     let kind = PatchKind::of_media_type(media)
-        .ok_or_else(|| ApiError::unsupported_media_type(media, &ACCEPTED))?;
+        .ok_or_else(|| ApiError::unsupported_media_type(&ACCEPTED))?;
     let media = match kind {
         PatchKind::Json => PatchMedia::Json,
         PatchKind::Merge => PatchMedia::Merge,
@@ -77,13 +77,10 @@ impl Api {
             return self.on_apply(asked, scope, name).await;
         }
         if media == "application/strategic-merge-patch+json" && scope.kind.custom {
-            return Err(ApiError::unsupported_media_type(
-                media,
-                &[ACCEPTED[0], ACCEPTED[1], APPLY],
-            ));
+            return Err(ApiError::unsupported_media_type(&[ACCEPTED[0], ACCEPTED[1], APPLY]));
         }
         if PatchKind::of_media_type(media).is_none() {
-            return Err(ApiError::unsupported_media_type(media, &ACCEPTED));
+            return Err(ApiError::unsupported_media_type(&ACCEPTED));
         }
         asked.check_patch_options(false)?;
         let types = self.registry.types();
@@ -112,7 +109,7 @@ impl Api {
         let stored = self.update_object(scope, name, &change).await?;
         self.written(scope).await?;
         let response = self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted);
-        Ok(Answer { response, warnings: warnings.into_inner().unwrap_or_default() })
+        Ok(Answer { outcome: Ok(response), warnings: warnings.into_inner().unwrap_or_default() })
     }
 
     async fn on_apply(&self, asked: &Asked, scope: &Scope, name: &str) -> ApiResult<Answer> {
@@ -148,7 +145,7 @@ impl Api {
                     self.written(scope).await?;
                     let code = StatusCode::CREATED;
                     let response = self.show(scope, &stored, code, &asked.options, asked.wanted);
-                    return Ok(Answer { response, warnings });
+                    return Ok(Answer { outcome: Ok(response), warnings });
                 }
             }
         }
@@ -167,6 +164,6 @@ impl Api {
         let stored = self.update_object(scope, name, &change).await?;
         self.written(scope).await?;
         let response = self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted);
-        Ok(Answer { response, warnings })
+        Ok(Answer { outcome: Ok(response), warnings })
     }
 }

@@ -5,7 +5,7 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::Api;
-use crate::answer::{self, Body, Wanted};
+use crate::answer::{self, Body, Offer, Wanted};
 use crate::audit::AuditLog;
 use crate::discovery;
 use crate::error::{ApiError, ApiResult};
@@ -16,6 +16,8 @@ use crate::resource::ResourceType;
 /// The version of Kubernetes whose behaviour this server has.
 const MAJOR: &str = "1";
 const MINOR: &str = "36";
+/// The oldest version whose clients and members it goes with.
+const OLDEST_MINOR: &str = "35";
 
 impl Api {
     pub(super) fn answer_path(
@@ -25,14 +27,18 @@ impl Api {
         headers: &HeaderMap,
     ) -> ApiResult<Response<Body>> {
         let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            return Err(ApiError::no_such_path());
+        let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+        // The others answer whatever the method.
+        let only_get = matches!(parts.as_slice(), ["version" | "api"] | ["api" | "apis", _, ..]);
+        if only_get && *method != Method::GET {
+            return Err(ApiError::method_not_allowed());
         }
-        let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let types = self.registry.types();
         let document = match parts.as_slice() {
-            ["healthz" | "livez" | "readyz"] => return Ok(text("ok")),
+            ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "ping"] => {
+                return Ok(text("ok"));
+            }
             ["metrics"] => {
                 let unlogged = self.audit.as_ref().map_or(0, AuditLog::dropped);
                 return Ok(text(&self.metrics.text(self.flow.rejected(), unlogged)));
@@ -65,8 +71,12 @@ impl Api {
             ["apis", group, version] => discovery::resource_list(&types, group, version),
             _ => None,
         };
-        let document = document.ok_or_else(ApiError::page_not_found)?;
-        Ok(Wanted::from_headers(headers)?.value(StatusCode::OK, &document))
+        let document = document.ok_or_else(|| match parts.as_slice() {
+            ["api", ..] => self.nothing_in(""),
+            ["apis", group, ..] => self.nothing_in(group),
+            _ => ApiError::page_not_found(),
+        })?;
+        Ok(Wanted::from_headers(headers, Offer::One)?.value(StatusCode::OK, &document))
     }
 
     fn openapi_index(&self, types: &Types) -> Value {
@@ -114,7 +124,7 @@ fn version() -> Value {
         "emulationMajor": MAJOR,
         "emulationMinor": MINOR,
         "minCompatibilityMajor": MAJOR,
-        "minCompatibilityMinor": MINOR,
+        "minCompatibilityMinor": OLDEST_MINOR,
         "gitVersion": format!("v{MAJOR}.{MINOR}.0+limen.{}", env!("CARGO_PKG_VERSION")),
         "gitCommit": "",
         "gitTreeState": "",

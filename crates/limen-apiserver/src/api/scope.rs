@@ -40,6 +40,18 @@ impl Scope {
         Subject { group: &self.kind.group, resource: &self.kind.kind }
     }
 
+    /// The Go type that the real server has for an object, which some of its errors name.
+    pub(crate) fn go_type(&self) -> String {
+        if self.kind.custom {
+            return "unstructured.Unstructured".to_owned();
+        }
+        let package = match self.kind.group.split('.').next().unwrap_or_default() {
+            "" | "events" => "core",
+            package => package,
+        };
+        format!("{package}.{}", self.kind.kind)
+    }
+
     /// Whether objects are stored in another form than this type shows them in.
     pub(crate) fn converts(&self) -> bool {
         self.kind.group == "events.k8s.io"
@@ -54,6 +66,12 @@ impl Scope {
     /// An object of this type in the form that is stored.
     pub(crate) fn to_stored(&self, object: Value) -> Value {
         if self.converts() { crate::kinds::event::to_core(&object) } else { object }
+    }
+
+    /// What everybody who asks for this type is warned of.
+    pub(crate) fn deprecation(&self) -> Option<&'static str> {
+        let is_endpoints = self.kind.group.is_empty() && self.kind.kind == "Endpoints";
+        is_endpoints.then_some(crate::kinds::ENDPOINTS_DEPRECATED)
     }
 
     /// What to warn a writer of.
@@ -71,13 +89,20 @@ impl Scope {
     pub(crate) fn check_fields(&self, fields: &FieldSelector) -> ApiResult<()> {
         for requirement in fields.requirements() {
             let field = requirement.field.as_str();
+            // Kinds that add no fields of their own share one rule, whatever their scope.
+            let plain = !self.kind.custom && self.kind.rules.selectable.is_empty();
             let known = field == "metadata.name"
-                || (field == "metadata.namespace" && self.kind.namespaced)
+                || (field == "metadata.namespace" && (self.kind.namespaced || plain))
                 || self.kind.rules.selectable.iter().any(|(name, _)| *name == field)
                 || self.kind.selectable_paths.iter().any(|path| path == field);
             if !known {
-                let message = format!("field label not supported: {field}");
-                return Err(ApiError::bad_request(message));
+                return Err(ApiError::bad_request(if plain {
+                    format!(
+                        "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    )
+                } else {
+                    format!("field label not supported: {field}")
+                }));
             }
         }
         Ok(())

@@ -126,6 +126,11 @@ pub(crate) struct Normalized {
     pub strict_errors: Vec<String>,
 }
 
+/// What is wrong with a JSON text, in the words of Go's parser.
+pub(crate) fn json_problem(text: &[u8]) -> Option<String> {
+    json::parse(text).err()
+}
+
 /// The error for a body of more than [`MAX_BODY`] bytes.
 pub(crate) fn too_large() -> ApiError {
     ApiError::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
