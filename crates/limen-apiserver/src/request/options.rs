@@ -58,7 +58,9 @@ impl Options {
     pub(crate) fn parse(query: &str) -> Self {
         let mut options = Self::default();
         let mut seen: Vec<String> = Vec::new();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        // The real server passes over what is not well-formed.
+        let pairs = query.split('&').filter(|pair| is_well_formed(pair));
+        for (name, value) in pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes())) {
             if name == "dryRun" {
                 options.given.dry_run.push(value.into_owned());
             } else if !seen.iter().any(|seen| *seen == name) {
@@ -237,6 +239,13 @@ fn refuse(kind: &str, errors: &[FieldError]) -> ApiResult<()> {
     Err(ApiError::invalid(Subject { group: "meta.k8s.io", resource: kind }, "", errors))
 }
 
+fn is_well_formed(pair: &str) -> bool {
+    let escapes = pair.split('%').skip(1);
+    let is_hex = |digit: u8| digit.is_ascii_hexdigit();
+    let mut digits = escapes.map(|rest| rest.as_bytes().get(..2));
+    !pair.contains(';') && digits.all(|two| two.is_some_and(|two| two.iter().all(|d| is_hex(*d))))
+}
+
 fn some(value: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
@@ -267,6 +276,7 @@ mod tests {
             (Verb::Get, "limit=many&labelSelector=,", 200, String::new()),
             (Verb::Create, "resourceVersion=abc&watch=maybe", 200, String::new()),
             (Verb::Create, "dryRun=All", 200, String::new()),
+            (Verb::List, "labelSelector=%zz&limit=a;b&limit=%2", 200, String::new()),
             (
                 Verb::List,
                 "limit=many",
