@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The first two are compared with a difference as it is printed, where `*` stands for any
-//! text and the end may be left out. A line that matches nothing is out of date, and fails.
+//! text and the end may be left out. A line that matches nothing is out of date, and fails; if it
+//! speaks of many cases, only a run of all cases can tell.
 
 use anyhow::{Context, Result};
 use regex::Regex;
@@ -41,9 +42,9 @@ impl Divergence {
         self.step.is_match(step) && self.what.is_match(what)
     }
 
-    /// Whether `case` may have this difference at all.
+    /// Whether this is about `case` and no other.
     pub(crate) fn concerns(&self, case: &str) -> bool {
-        self.case == case || self.case.contains('*')
+        self.case == case
     }
 }
 
@@ -65,6 +66,13 @@ mod tests {
         assert!(covers("version/1", "body/buildDate: a => b"));
         assert!(!covers("version/1", "body/major: 1 => 2"));
         assert!(!covers("version/12", "body/buildDate: a => b"));
+    }
+
+    #[test]
+    fn line_about_many_cases_is_judged_by_a_run_of_all() {
+        let listed = parse("version/1 | a | why\n*/* | b | why\n").unwrap();
+        assert!(listed[0].concerns("version") && !listed[0].concerns("other"));
+        assert!(!listed[1].concerns("version"));
     }
 
     #[test]
