@@ -212,10 +212,7 @@ mod tests {
                 "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
                 Wanted { beta: true, ..of(Form::Table) },
             ),
-            (
-                "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
-                Wanted::default(),
-            ),
+            ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Wanted::default()),
             ("application/yaml", Wanted { encoding: Encoding::Yaml, ..Wanted::default() }),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use serde_json::Value;
 
 use super::trace::Trace;
-use super::{Api, Caller, Change, Deletion, Scope, Tracking, Writing};
+use super::{Api, Caller, Deletion, Scope, Writing};
 use crate::answer::{self, Body, Encoding, Form, Offer, Tables, Wanted};
 use crate::apply::manager_name;
 use crate::auth::Identity;
@@ -202,9 +202,8 @@ impl Api {
         if misplaced {
             return Err(ApiError::no_such_path());
         }
-        let reasons = path.name.as_deref().map(|name| name_reasons(NameRule::PathSegment, name));
-        if let (Some(name), Some([first, ..])) = (&path.name, reasons.as_deref()) {
-            return Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {first}")));
+        if let Some(name) = &path.name {
+            check_name(name)?;
         }
         if asked.wanted.form == Form::Table {
             Tables::check_include(asked.options.include_object.as_deref())?;
@@ -267,70 +266,6 @@ impl Api {
         })
     }
 
-    async fn on_create(&self, asked: &Asked, scope: &Scope) -> ApiResult<Answer> {
-        if scope.kind.namespaced && scope.namespace.is_none() {
-            return Err(ApiError::method_not_allowed());
-        }
-        let (object, warnings) = asked.object(&scope.kind)?;
-        let of_kind = scope.warnings(&object, true);
-        let outcome = self.create(asked, scope, object).await;
-        Ok(Answer::of_write(outcome, warnings, of_kind))
-    }
-
-    async fn create(
-        &self,
-        asked: &Asked,
-        scope: &Scope,
-        object: Value,
-    ) -> ApiResult<Response<Body>> {
-        self.check_grant(&asked.identity, scope, None, &object)?;
-        let types = self.registry.types();
-        let manager = asked.manager()?;
-        let writing = self.writing(&types, asked, &manager);
-        let dry_run = asked.options.dry_run;
-        let stored = self.create_object(scope, object, Tracking::Record(&writing), dry_run).await?;
-        self.written(scope).await?;
-        let code = StatusCode::CREATED;
-        Ok(self.show(scope, &stored, code, &asked.options, asked.wanted))
-    }
-
-    async fn on_update(&self, asked: &Asked, scope: &Scope, name: &str) -> ApiResult<Answer> {
-        let (object, warnings) = asked.object(&scope.kind)?;
-        let of_kind = scope.warnings(&object, false);
-        let outcome = self.update(asked, scope, name, &object).await;
-        Ok(Answer::of_write(outcome, warnings, of_kind))
-    }
-
-    async fn update(
-        &self,
-        asked: &Asked,
-        scope: &Scope,
-        name: &str,
-        object: &Value,
-    ) -> ApiResult<Response<Body>> {
-        let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        if scope.kind.custom && version.is_empty() {
-            return Err(missing_version(scope, name));
-        }
-        let types = self.registry.types();
-        let manager = asked.manager()?;
-        let writing = self.writing(&types, asked, &manager);
-        let make = |old: &Value| {
-            self.check_grant(&asked.identity, scope, Some(old), object)?;
-            Ok(object.clone())
-        };
-        let change = Change {
-            make: &make,
-            subresource: asked.path.subresource.as_deref(),
-            tracking: Tracking::Record(&writing),
-            honours_version: true,
-            dry_run: asked.options.dry_run,
-        };
-        let stored = self.update_object(scope, name, &change).await?;
-        self.written(scope).await?;
-        Ok(self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted))
-    }
-
     /// What is said of a path that leads to no type. A group that is built in knows its paths;
     /// beyond those there might be anything.
     pub(super) fn nothing_in(&self, group: &str) -> ApiError {
@@ -359,20 +294,14 @@ impl Api {
     }
 }
 
-impl Answer {
-    /// What comes of a write. `of_kind` are the warnings that the kind has for objects that are
-    /// valid.
-    fn of_write(
-        outcome: ApiResult<Response<Body>>,
-        mut warnings: Vec<String>,
-        of_kind: Vec<String>,
-    ) -> Self {
-        let is_invalid = outcome.as_ref().is_err_and(|error| error.reason == "Invalid");
-        if !is_invalid {
-            warnings.extend(of_kind);
-        }
-        Self { outcome, warnings }
+/// Refuses a name that could not be a part of a path.
+fn check_name(name: &str) -> ApiResult<()> {
+    let reasons = name_reasons(NameRule::PathSegment, name);
+    if reasons.is_empty() {
+        return Ok(());
     }
+    let reasons = reasons.join(";");
+    Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {reasons}")))
 }
 
 fn offer_of(verb: Verb) -> Offer {
@@ -468,13 +397,6 @@ impl Asked {
     fn delete_options(&self) -> ApiResult<Value> {
         decode::decode_options(&self.body, self.media()?, "DeleteOptions")
     }
-}
-
-fn missing_version(scope: &Scope, name: &str) -> ApiError {
-    let path = FieldPath::new("metadata").child("resourceVersion");
-    let detail = "must be specified for an update";
-    let error = FieldError::invalid_shown(&path, "0", detail);
-    ApiError::invalid(scope.kind_subject(), name, &[error])
 }
 
 fn warn(response: &mut Response<Body>, warnings: &[String]) {

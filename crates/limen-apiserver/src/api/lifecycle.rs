@@ -94,8 +94,7 @@ pub(crate) fn prepare_create(
     tracking: Tracking<'_>,
 ) -> ApiResult<()> {
     let rules = &scope.kind.rules;
-    let system =
-        ["selfLink", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"];
+    let system = ["selfLink", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"];
     let metadata = metadata_mut(object);
     for field in system {
         metadata.remove(field);
@@ -114,7 +113,7 @@ pub(crate) fn prepare_create(
         fields.remove("status");
     }
     default(scope, object);
-    // Nobody owns what the server adds of itself.
+    // Nobody owns what the server adds by itself.
     if let Tracking::Record(writing) = tracking {
         writing.record(scope, None, object);
     }

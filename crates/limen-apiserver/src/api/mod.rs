@@ -22,6 +22,7 @@ mod read;
 mod reviews;
 mod scale;
 mod scope;
+mod submit;
 mod trace;
 mod watch;
 mod write;

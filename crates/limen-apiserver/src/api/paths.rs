@@ -16,7 +16,7 @@ use crate::resource::ResourceType;
 /// The version of Kubernetes whose behaviour this server has.
 const MAJOR: &str = "1";
 const MINOR: &str = "36";
-/// The oldest version whose clients and members it goes with.
+/// The oldest version whose clients it understands as well.
 const OLDEST_MINOR: &str = "35";
 
 impl Api {

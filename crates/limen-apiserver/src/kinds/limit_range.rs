@@ -57,7 +57,10 @@ mod tests {
                     "default": {"cpu": "1"}, "defaultRequest": {"cpu": "1", "memory": "1Gi"},
                 }),
             ),
-            (json!({"type": "Pod", "max": {"cpu": "1"}}), json!({"type": "Pod", "max": {"cpu": "1"}})),
+            (
+                json!({"type": "Pod", "max": {"cpu": "1"}}),
+                json!({"type": "Pod", "max": {"cpu": "1"}}),
+            ),
         ];
         for (given, expected) in cases {
             let mut object = json!({"spec": {"limits": [given]}});

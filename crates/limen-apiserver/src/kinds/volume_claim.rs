@@ -149,9 +149,7 @@ mod tests {
 
     #[test]
     fn a_claim_may_grow_and_not_change() {
-        let claim = |size: &str, class: &str| {
-            json!({"spec": {"storageClassName": class, "resources": {"requests": {"storage": size}}}})
-        };
+        let claim = |size: &str, class: &str| json!({"spec": {"storageClassName": class, "resources": {"requests": {"storage": size}}}});
         let problems = |new: Value| {
             let mut errors = Vec::new();
             validate_update(&new, &claim("1Gi", "fast"), &mut errors);

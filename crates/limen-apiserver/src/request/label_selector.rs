@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
             return Err(format!("found '{key}', expected: identifier"));
         }
         // The real server knows no path here, and says so.
-        check(&FieldPath::new("<nil>"), key, label_key(key))?;
+        check(&FieldPath::new("<nil>"), key, &label_key(key))?;
         let make = |test| Ok(Requirement { key: key.to_owned(), test });
         if absent {
             return make(Test::Absent);
@@ -171,7 +171,7 @@ impl<'a> Parser<'a> {
             }
         };
         for (n, value) in values.iter().enumerate() {
-            check(&field.index(n).key(key), value, label_value(value))?;
+            check(&field.index(n).key(key), value, &label_value(value))?;
         }
         make(test)
     }
@@ -209,7 +209,7 @@ fn is_word(token: &str) -> bool {
     !token.is_empty() && !SYMBOLS.contains(&token)
 }
 
-fn check(field: &FieldPath, value: &str, reasons: Vec<String>) -> Result<(), String> {
+fn check(field: &FieldPath, value: &str, reasons: &[String]) -> Result<(), String> {
     if reasons.is_empty() {
         return Ok(());
     }

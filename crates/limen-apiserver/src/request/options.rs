@@ -191,11 +191,15 @@ impl Options {
             vec![
                 (
                     initial && given != NOT_OLDER_THAN,
-                    forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+                    forbidden(
+                        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                    ),
                 ),
                 (
                     is_given && !initial,
-                    forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+                    forbidden(
+                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                    ),
                 ),
                 (is_given && given != NOT_OLDER_THAN, unsupported(&[NOT_OLDER_THAN])),
                 (is_given && continues, forbidden(WITH_CONTINUE)),
@@ -204,7 +208,9 @@ impl Options {
             vec![
                 (
                     is_given && version.is_empty(),
-                    forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"),
+                    forbidden(
+                        "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                    ),
                 ),
                 (is_given && continues, forbidden(WITH_CONTINUE)),
                 (
@@ -213,7 +219,9 @@ impl Options {
                 ),
                 (
                     given == EXACT && version == "0",
-                    forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""),
+                    forbidden(
+                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                    ),
                 ),
                 (
                     initial,
@@ -269,8 +277,7 @@ mod tests {
     fn queries_are_judged_by_the_verb() {
         let list = |rest: &str| format!("ListOptions.meta.k8s.io \"\" is invalid: {rest}");
         let version = "resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax";
-        let unless =
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided";
+        let unless = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided";
         let cases = [
             (Verb::List, "limit=2&limit=many", 200, String::new()),
             (Verb::Get, "limit=many&labelSelector=,", 200, String::new()),
@@ -324,7 +331,8 @@ mod tests {
         ];
         for (verb, query, code, message) in cases {
             let found = Options::parse(query).check(verb);
-            let found = found.map_or_else(|e| (e.code.as_u16(), e.message), |()| (200, String::new()));
+            let found =
+                found.map_or_else(|e| (e.code.as_u16(), e.message), |()| (200, String::new()));
             assert_eq!(found, (code, message), "{verb:?} {query}");
         }
     }
