@@ -342,3 +342,57 @@ fn keep_all_but_finalizers(old: &Value, new: &mut Value) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::builtin_types;
+
+    fn scope(group: &str, plural: &str) -> Scope {
+        let types = builtin_types().into_iter();
+        let kind = types.into_iter().find(|it| it.group == group && it.plural == plural);
+        Scope::new(&Arc::new(kind.unwrap()), None)
+    }
+
+    #[test]
+    fn a_status_takes_as_much_metadata_along_as_its_kind_lets_it() {
+        let object = |label: &str, owner: &str, count: i64| {
+            json!({
+                "metadata": {"name": "a", "labels": {"l": label}, "ownerReferences": [owner]},
+                "spec": {"replicas": count},
+                "status": {"replicas": count},
+            })
+        };
+        let (old, sent) = (object("old", "old", 1), object("new", "new", 2));
+        let cases = [
+            ("apps", "deployments", "old", "new"),
+            ("", "pods", "new", "old"),
+            ("apps", "statefulsets", "new", "new"),
+            ("apiextensions.k8s.io", "customresourcedefinitions", "old", "old"),
+        ];
+        for (group, plural, label, owner) in cases {
+            let mut new = sent.clone();
+            keep_all_but_status(&scope(group, plural), &old, &mut new);
+            let mut expected = object(label, owner, 1);
+            expected["status"] = json!({"replicas": 2});
+            assert_eq!(new, expected, "{plural}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_counts_no_generations_keeps_the_one_it_is_given() {
+        let generation = |group: &str, plural: &str| {
+            let mut object = json!({"metadata": {"name": "a", "generation": 5}});
+            let birth = Birth { uid: "u".to_owned(), timestamp: "t".to_owned() };
+            // Whatever else is wrong with it.
+            let _ = prepare_create(&scope(group, plural), &mut object, &birth, Tracking::Done);
+            object["metadata"]["generation"].clone()
+        };
+        assert_eq!(generation("", "configmaps"), 5);
+        assert_eq!(generation("apps", "deployments"), 1);
+    }
+}

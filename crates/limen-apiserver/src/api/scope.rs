@@ -113,3 +113,46 @@ impl Scope {
 pub(crate) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::builtin_types;
+
+    #[test]
+    fn fields_that_may_be_selected_by_depend_on_the_kind() {
+        let message = |plural: &str, selector: &str| {
+            let kind = builtin_types().into_iter().find(|kind| kind.plural == plural).unwrap();
+            let fields = FieldSelector::parse(selector).unwrap();
+            let checked = Scope::new(&Arc::new(kind), None).check_fields(&fields);
+            checked.map_or_else(|error| error.message, |()| String::new())
+        };
+        let plain =
+            "\"x.y\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"";
+        let cases = [
+            ("configmaps", "metadata.name=a,metadata.namespace!=b", ""),
+            ("configmaps", "x.y=1", plain),
+            ("clusterroles", "metadata.namespace=b", ""),
+            ("pods", "status.phase=Running", ""),
+            ("pods", "x.y=1", "field label not supported: x.y"),
+            ("namespaces", "metadata.namespace=a", "field label not supported: metadata.namespace"),
+        ];
+        for (plural, selector, expected) in cases {
+            assert_eq!(message(plural, selector), expected, "{plural} {selector}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_go_type() {
+        let types = builtin_types();
+        let named = |group: &str, plural: &str| {
+            let kind = types.iter().position(|it| it.group == group && it.plural == plural);
+            let kind = builtin_types().swap_remove(kind.unwrap());
+            Scope::new(&Arc::new(kind), None).go_type()
+        };
+        assert_eq!(named("", "configmaps"), "core.ConfigMap");
+        assert_eq!(named("events.k8s.io", "events"), "core.Event");
+        assert_eq!(named("rbac.authorization.k8s.io", "roles"), "rbac.Role");
+        assert_eq!(named("apps", "deployments"), "apps.Deployment");
+    }
+}

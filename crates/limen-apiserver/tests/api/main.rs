@@ -4,6 +4,7 @@ mod audit;
 mod custom;
 mod fairness;
 mod objects;
+mod requests;
 mod server;
 mod tokens;
 mod watches;
