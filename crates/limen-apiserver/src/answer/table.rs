@@ -8,7 +8,7 @@ use crate::resource::{Columns, PathColumn, ResourceType};
 
 /// Makes tables of one type's objects.
 pub(crate) struct Tables<'a> {
-    kind: &'a ResourceType,
+    columns: &'a Columns,
     include: Include,
     /// Unix seconds, which ages are relative to.
     now: i64,
@@ -24,12 +24,16 @@ enum Include {
 
 impl<'a> Tables<'a> {
     pub(crate) fn new(kind: &'a ResourceType, include: Option<&str>, now: i64) -> Self {
+        Self::of_columns(&kind.columns, include, now)
+    }
+
+    pub(crate) fn of_columns(columns: &'a Columns, include: Option<&str>, now: i64) -> Self {
         let include = match include {
             Some("None") => Include::Nothing,
             Some("Object") => Include::Object,
             _ => Include::Metadata,
         };
-        Self { kind, include, now }
+        Self { columns, include, now }
     }
 
     pub(crate) fn table(&self, list_metadata: &Value, objects: &[Value], header: bool) -> Value {
@@ -58,7 +62,7 @@ impl<'a> Tables<'a> {
                 "priority": priority,
             })
         };
-        match &self.kind.columns {
+        match self.columns {
             Columns::BuiltIn { definitions, .. } => definitions
                 .iter()
                 .map(|c| define(c.name, c.kind, c.format, c.description, c.priority))
@@ -88,7 +92,7 @@ impl<'a> Tables<'a> {
     }
 
     fn row(&self, object: &Value) -> Value {
-        let cells = match &self.kind.columns {
+        let cells = match self.columns {
             Columns::BuiltIn { cells, .. } => cells(object, self.now),
             Columns::Paths(paths) => {
                 let name = object["metadata"]["name"].clone();

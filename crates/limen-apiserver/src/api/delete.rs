@@ -188,7 +188,11 @@ impl Api {
                 });
             }
             match self.store.commit(txn).await {
-                Ok(_) if marked.is_none() => return Ok(Deleted::Gone(object)),
+                Ok(revision) if marked.is_none() => {
+                    let mut object = object;
+                    object["metadata"]["resourceVersion"] = revision.to_string().into();
+                    return Ok(Deleted::Gone(object));
+                }
                 Ok(revision) => {
                     let value = encode(&marked.unwrap_or_default());
                     return Ok(Deleted::Waiting(stored.with(value).at_revision(revision)));

@@ -1,7 +1,8 @@
 //! What every object goes through on its way into the store, whatever its kind.
 //!
 //! ```text
-//!   create   system metadata ► spec only ► defaults ► owners of fields ► validation
+//!   create   system metadata ► spec only ► defaults ► owners of fields ► what the server adds
+//!            ► validation
 //!   update   system metadata ► spec or status ► carried-over fields ► defaults ► generation
 //!            ► owners of fields ► validation
 //! ```
@@ -113,11 +114,12 @@ pub(crate) fn prepare_create(
         fields.remove("status");
     }
     default(scope, object);
-    (rules.prepare_create)(object);
-    settle_families(scope, object, None)?;
+    // Nobody owns what the server adds by itself.
     if let Tracking::Record(writing) = tracking {
         writing.record(scope, None, object);
     }
+    (rules.prepare_create)(object);
+    settle_families(scope, object, None)?;
     let mut errors = Vec::new();
     metadata::validate_create(&scope.kind, object, &mut errors);
     validate(scope, object, None, &mut errors);

@@ -135,9 +135,7 @@ impl Api {
             if given.is_empty() {
                 object["metadata"]["name"] = name.into();
             } else if given != name {
-                return Err(ApiError::bad_request(format!(
-                    "the name of the object ({given}) does not match the name on the URL ({name})"
-                )));
+                return Err(ApiError::other_name(&given, name));
             }
             self.check_grant(&asked.identity, scope, None, &object)?;
             match self.create_object(scope, object, Tracking::Done, asked.options.dry_run).await {

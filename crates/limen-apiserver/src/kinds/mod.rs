@@ -36,6 +36,7 @@ mod quantity;
 mod rbac;
 #[cfg(test)]
 mod recorded;
+pub(crate) mod scale;
 mod secret;
 pub(crate) mod service;
 mod service_account;
