@@ -100,7 +100,9 @@ impl Api {
             Err(error) => answer::error(&error, encoding),
         };
         let headers = response.headers_mut();
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        headers
+            .entry(CACHE_CONTROL)
+            .or_insert_with(|| HeaderValue::from_static("no-cache, private"));
         if let Ok(id) = HeaderValue::from_str(&trace.id) {
             headers.insert("audit-id", id);
         }
@@ -188,14 +190,17 @@ impl Api {
             return Err(ApiError::no_such_path());
         }
         let is = |name: &str| kind.group.is_empty() && kind.kind == name;
-        match path.subresource.clone().as_deref() {
-            None => self.on_object(asked, scope).await,
-            Some("status") if kind.has_status => self.on_object(asked, scope).await,
-            Some("finalize") if is("Namespace") => self.on_object(asked, scope).await,
-            Some("scale") if kind.scale.is_some() => self.on_scale(asked, scope).await,
-            Some("token") if is("ServiceAccount") => self.on_token(asked, scope).await,
-            Some(_) => Err(ApiError::no_such_path()),
-        }
+        let mut answer = match path.subresource.clone().as_deref() {
+            None => self.on_object(asked, scope).await?,
+            Some("status") if kind.has_status => self.on_object(asked, scope).await?,
+            Some("finalize") if is("Namespace") => self.on_object(asked, scope).await?,
+            Some("scale") if kind.scale.is_some() => self.on_scale(asked, scope).await?,
+            Some("token") if is("ServiceAccount") => self.on_token(asked, scope).await?,
+            Some(_) => return Err(ApiError::no_such_path()),
+        };
+        let deprecation = kind.among.as_ref().and_then(|among| among.deprecation.clone());
+        answer.warnings.splice(0..0, deprecation);
+        Ok(answer)
     }
 
     async fn on_object(self: Arc<Self>, asked: Asked, scope: Scope) -> ApiResult<Answer> {

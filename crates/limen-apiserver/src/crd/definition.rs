@@ -352,6 +352,9 @@ fn check_versions(versions: &[Value], path: &FieldPath, errors: &mut Vec<FieldEr
 
 /// The versions the way messages show them: as the real server keeps them, less what they share.
 fn internal_versions(versions: &[Value]) -> String {
+    if versions.is_empty() {
+        return "null".to_owned();
+    }
     let shown = versions.iter().map(|version| {
         format!(
             "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\

@@ -82,8 +82,7 @@ fn object(definition: &Definition, prose: &mut Prose, wanted: &mut Vec<String>) 
 
 /// A description that ends with the values that the field takes.
 fn with_values(description: Value, field: &Field) -> Value {
-    let (Some(values), Some(text)) = (field.values.or(field.item_values), description.as_str())
-    else {
+    let (Some(values), Some(text)) = (field.values, description.as_str()) else {
         return description;
     };
     let listed: Vec<String> = values.split('|').map(|value| format!(" - `\"{value}\"`")).collect();
@@ -165,9 +164,13 @@ fn item(inner: &Shape, values: Option<&str>, wanted: &mut Vec<String>) -> Value 
 
 /// The kind that a definition is of, if it is a whole object.
 fn group_version_kind(definition: &Definition) -> Option<Value> {
-    definition.fields.iter().find(|field| field.name == "kind")?;
-    definition.fields.iter().find(|field| field.name == "metadata")?;
     let kind = definition.struct_name;
+    let has = |name: &str| definition.fields.iter().any(|field| field.name == name);
+    // Options are sent by themselves, too.
+    let is_whole = has("kind") && (has("metadata") || kind == "DeleteOptions");
+    if !is_whole {
+        return None;
+    }
     let parts: Vec<&str> = definition.name.rsplit('.').collect();
     let (version, package) = (*parts.get(1)?, *parts.get(2)?);
     let group = match package {

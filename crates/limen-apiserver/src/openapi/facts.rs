@@ -98,6 +98,7 @@ fn resource(row: &(&str, &str, &str, &str, &str)) -> ResourceType {
         custom: false,
         selectable_paths: Vec::new(),
         published: None,
+        among: None,
     }
 }
 
