@@ -48,7 +48,10 @@ impl Subject<'_> {
     }
 
     fn details(self, name: &str) -> Value {
-        let mut details = json!({"kind": self.resource});
+        let mut details = json!({});
+        if !self.resource.is_empty() {
+            details["kind"] = self.resource.into();
+        }
         if !name.is_empty() {
             details["name"] = name.into();
         }

@@ -323,7 +323,7 @@ fn path_verb(method: &Method) -> &'static str {
 }
 
 impl Asked {
-    fn validation(&self) -> ApiResult<FieldValidation> {
+    pub(super) fn validation(&self) -> ApiResult<FieldValidation> {
         let given = self.options.field_validation.as_deref().unwrap_or_default();
         FieldValidation::parse(given).ok_or_else(|| {
             let path = FieldPath::new("fieldValidation");
@@ -349,37 +349,14 @@ impl Asked {
     /// The configuration in the body, and what to warn of.
     pub(super) fn applied(&self) -> ApiResult<(Value, Vec<String>)> {
         let patch = decode::parse_patch(&self.body, PatchMedia::Apply)?;
-        let warnings = self.strict(patch.strict_errors)?;
-        Ok((patch.value, warnings))
-    }
-
-    /// Brings what a patch has made into the form that is stored.
-    pub(super) fn check_patched(
-        &self,
-        scope: &Scope,
-        name: &str,
-        patched: Value,
-    ) -> ApiResult<(Value, Vec<String>)> {
-        let kind: &ResourceType = &scope.kind;
-        let normalized = decode::normalize(patched, kind.into()).map_err(|problem| {
-            let text = String::from_utf8_lossy(&self.body).into_owned();
-            let error = FieldError::invalid(&FieldPath::new("patch"), &text.into(), &problem);
-            ApiError::invalid(scope.kind_subject(), name, &[error])
-        })?;
-        let warnings = self.strict(normalized.strict_errors)?;
-        Ok((normalized.object, warnings))
-    }
-
-    /// What unknown and duplicate fields come to: an error, warnings or nothing.
-    pub(super) fn strict(&self, problems: Vec<String>) -> ApiResult<Vec<String>> {
+        let problems = patch.strict_errors;
         match self.validation()? {
-            FieldValidation::Ignore => Ok(Vec::new()),
-            FieldValidation::Warn => Ok(problems),
-            FieldValidation::Strict if problems.is_empty() => Ok(problems),
-            FieldValidation::Strict => Err(ApiError::bad_request(format!(
-                "strict decoding error: {}",
-                problems.join(", ")
+            FieldValidation::Ignore => Ok((patch.value, Vec::new())),
+            FieldValidation::Strict if !problems.is_empty() => Err(ApiError::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                problems.join("\n  ")
             ))),
+            _ => Ok((patch.value, problems)),
         }
     }
 

@@ -15,6 +15,7 @@ mod delete;
 mod dispatch;
 mod lifecycle;
 mod patch;
+mod patched;
 mod paths;
 mod read;
 mod reviews;

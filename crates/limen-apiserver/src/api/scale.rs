@@ -4,7 +4,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::dispatch::{Answer, Asked};
-use super::patch::patched;
+use super::patched::BodyPatch;
 use super::{Api, Change, Scope, Tracking};
 use crate::answer::{Body, Form, Tables, jsonpath};
 use crate::apply::is_owned;
@@ -14,6 +14,12 @@ use crate::kinds::scale::COLUMNS;
 use crate::request::Verb;
 use crate::resource::ScalePaths;
 use crate::schema::Schema;
+
+/// What a scale is to be: another one, or what a patch makes of it.
+enum Wish {
+    Scale(Value),
+    Patch(BodyPatch),
+}
 
 impl Api {
     pub(super) async fn on_scale(&self, asked: Asked, scope: Scope) -> ApiResult<Answer> {
@@ -29,17 +35,20 @@ impl Api {
         let manager = asked.manager()?;
         let types = self.registry.types();
         let writing = self.writing(&types, &asked, &manager);
-        let given = match asked.verb {
-            Verb::Update => Some(asked.typed_value("autoscaling", "Scale")?),
-            Verb::Patch => None,
+        let wanted = match asked.verb {
+            Verb::Update => Wish::Scale(asked.typed_value("autoscaling", "Scale")?),
+            Verb::Patch => {
+                let kind = BodyPatch::kind(&asked, scope.kind.custom)?;
+                Wish::Patch(BodyPatch::read(&asked, kind)?)
+            }
             _ => return Err(ApiError::method_not_allowed()),
         };
         let anything = Schema::anything();
         let make = |old: &Value| {
             let before = scale_of(old, &paths);
-            let wanted = match &given {
-                Some(scale) => scale.clone(),
-                None => patched(&asked, &before, anything.root())?,
+            let wanted = match &wanted {
+                Wish::Scale(scale) => scale.clone(),
+                Wish::Patch(patch) => patch.apply(&before, anything.root())?,
             };
             check_name(&wanted, &name)?;
             check(&wanted, &name)?;

@@ -1,6 +1,7 @@
 //! The component schemas of a document: what objects look like, in OpenAPI's words.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
@@ -185,6 +186,7 @@ fn group_version_kind(definition: &Definition) -> Option<Value> {
 /// The schema of a list of objects.
 pub(super) fn list(resource: &ResourceType, definition: &str) -> Value {
     let kind = &resource.kind;
+    let every = EveryObject::prose();
     let mut items = json!({"default": {}, "allOf": [reference(definition)]});
     let mut metadata = json!({
         "description": "Standard list metadata.",
@@ -201,13 +203,13 @@ pub(super) fn list(resource: &ResourceType, definition: &str) -> Value {
         "type": "object",
         "required": ["items"],
         "properties": {
-            "apiVersion": {"description": API_VERSION, "type": "string"},
+            "apiVersion": {"description": every.api_version, "type": "string"},
             "items": {
                 "description": format!("The {}.", resource.plural),
                 "type": "array",
                 "items": items,
             },
-            "kind": {"description": KIND, "type": "string"},
+            "kind": {"description": every.kind, "type": "string"},
             "metadata": metadata,
         },
         "x-kubernetes-group-version-kind": [{
@@ -259,20 +261,43 @@ fn embed_inside(schema: &mut Value) {
     }
 }
 
+/// What is said of the fields that every object has, custom ones and lists included.
+struct EveryObject {
+    api_version: Value,
+    kind: Value,
+    metadata: Value,
+}
+
+impl EveryObject {
+    /// One that has nothing else to say knows it.
+    fn prose() -> &'static Self {
+        static PROSE: LazyLock<EveryObject> = LazyLock::new(|| {
+            let name = "io.k8s.api.core.v1.ConfigMap";
+            let mut prose = Prose::of(std::iter::once(name));
+            let mut of_field = |field| prose.of_field(name, field).unwrap_or_default();
+            EveryObject {
+                api_version: of_field("apiVersion"),
+                kind: of_field("kind"),
+                metadata: of_field("metadata"),
+            }
+        });
+        &PROSE
+    }
+}
+
 fn add_type_and_metadata(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     let properties = fields.entry("properties").or_insert_with(|| json!({}));
     let Some(properties) = properties.as_object_mut() else { return };
+    let every = EveryObject::prose();
     let metadata = json!({
-        "description": "Standard object's metadata.",
+        "description": every.metadata,
         "allOf": [reference(OBJECT_META)],
     });
-    properties.insert("apiVersion".into(), json!({"description": API_VERSION, "type": "string"}));
-    properties.insert("kind".into(), json!({"description": KIND, "type": "string"}));
+    properties.insert("apiVersion".into(), json!({"description": every.api_version, "type": "string"}));
+    properties.insert("kind".into(), json!({"description": every.kind, "type": "string"}));
     properties.insert("metadata".into(), metadata);
 }
 
-const API_VERSION: &str = "The group and version of this representation of the object.";
-const KIND: &str = "The kind of the object, in CamelCase. Cannot be updated.";
 pub(super) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
