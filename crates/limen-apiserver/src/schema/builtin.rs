@@ -66,7 +66,7 @@ impl Graph {
     }
 
     fn field(&mut self, field: &'static Field) -> NodeId {
-        let default = field.default().filter(|default| !default.is_object());
+        let default = field.default();
         let plain = self.shape(&field.shape);
         let says_more = default.is_some()
             || field.list.is_some()
