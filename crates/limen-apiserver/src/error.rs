@@ -48,7 +48,10 @@ impl Subject<'_> {
     }
 
     fn details(self, name: &str) -> Value {
-        let mut details = json!({"kind": self.resource});
+        let mut details = json!({});
+        if !self.resource.is_empty() {
+            details["kind"] = self.resource.into();
+        }
         if !name.is_empty() {
             details["name"] = name.into();
         }
@@ -127,6 +130,13 @@ impl ApiError {
         details["causes"] = errors.iter().map(FieldError::cause).collect();
         error.details = Some(details);
         error
+    }
+
+    /// The object is called something else than its address says.
+    pub fn other_name(given: &str, name: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))
     }
 
     /// The request makes no sense.

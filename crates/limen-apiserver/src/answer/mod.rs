@@ -7,7 +7,7 @@ pub(crate) mod jsonpath;
 mod table;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -168,6 +168,31 @@ pub(crate) fn bytes(code: StatusCode, media: &'static str, body: Bytes) -> Respo
     let mut response = Response::new(Full::new(body).boxed_unsync());
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    response
+}
+
+/// Answers with a document that clients may keep and ask for again only if it has changed.
+pub(crate) fn cacheable(headers: &HeaderMap, media: &'static str, value: &Value) -> Response<Body> {
+    let body = Bytes::from(value.to_string());
+    let digest = ring::digest::digest(&ring::digest::SHA256, &body);
+    let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+    let tag = format!("\"{hash}\"");
+    let known = headers.get(IF_NONE_MATCH).is_some_and(|known| *known == tag.as_str());
+    let mut response =
+        if known { nothing(StatusCode::NOT_MODIFIED) } else { bytes(StatusCode::OK, media, body) };
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(ETAG, tag);
+    }
+    response
+}
+
+/// Answers with a code and nothing else.
+pub(crate) fn nothing(code: StatusCode) -> Response<Body> {
+    let mut response = Response::new(empty());
+    *response.status_mut() = code;
     response
 }
 

@@ -10,7 +10,7 @@ use crate::resource::{Columns, PathColumn, ResourceType};
 
 /// Makes tables of one type's objects.
 pub(crate) struct Tables<'a> {
-    kind: &'a ResourceType,
+    columns: &'a Columns,
     wanted: Wanted,
     include: Include,
     /// Unix seconds, which ages are relative to.
@@ -32,12 +32,21 @@ impl<'a> Tables<'a> {
         include: Option<&str>,
         now: i64,
     ) -> Self {
+        Self::of_columns(&kind.columns, wanted, include, now)
+    }
+
+    pub(crate) fn of_columns(
+        columns: &'a Columns,
+        wanted: Wanted,
+        include: Option<&str>,
+        now: i64,
+    ) -> Self {
         let include = match include {
             Some("None") => Include::Nothing,
             Some("Object") => Include::Object,
             _ => Include::Metadata,
         };
-        Self { kind, wanted, include, now }
+        Self { columns, wanted, include, now }
     }
 
     /// Refuses what cannot come along with a row.
@@ -80,7 +89,7 @@ impl<'a> Tables<'a> {
                 "priority": priority,
             })
         };
-        match &self.kind.columns {
+        match self.columns {
             Columns::BuiltIn { definitions, .. } => definitions
                 .iter()
                 .map(|c| define(c.name, c.kind, c.format, c.description, c.priority))
@@ -110,7 +119,7 @@ impl<'a> Tables<'a> {
     }
 
     fn row(&self, object: &Value) -> Value {
-        let cells = match &self.kind.columns {
+        let cells = match self.columns {
             Columns::BuiltIn { cells, .. } => cells(object, self.now),
             Columns::Paths(paths) => {
                 let name = object["metadata"]["name"].clone();

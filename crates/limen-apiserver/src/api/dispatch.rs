@@ -100,7 +100,9 @@ impl Api {
         let mut response = outcome.unwrap_or_else(|error| answer::error(&error, encoding));
         warn(&mut response, &warnings);
         let headers = response.headers_mut();
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        headers
+            .entry(CACHE_CONTROL)
+            .or_insert_with(|| HeaderValue::from_static("no-cache, private"));
         if let Ok(id) = HeaderValue::from_str(&trace.id) {
             headers.insert("audit-id", id);
         }
@@ -209,14 +211,21 @@ impl Api {
             Tables::check_include(asked.options.include_object.as_deref())?;
         }
         let is = |name: &str| kind.group.is_empty() && kind.kind == name;
-        match path.subresource.clone().as_deref() {
-            None => self.on_object(asked, scope).await,
-            Some("status") if kind.has_status => self.on_object(asked, scope).await,
-            Some("finalize") if is("Namespace") => self.on_object(asked, scope).await,
-            Some("scale") if kind.scale.is_some() => self.on_scale(asked, scope).await,
-            Some("token") if is("ServiceAccount") => self.on_token(asked, scope).await,
-            Some(_) => Err(ApiError::no_such_path()),
+        let deprecation = scope.deprecation();
+        let mut answer = match path.subresource.clone().as_deref() {
+            None => self.on_object(asked, scope).await?,
+            Some("status") if kind.has_status => self.on_object(asked, scope).await?,
+            Some("finalize") if is("Namespace") => self.on_object(asked, scope).await?,
+            Some("scale") if kind.scale.is_some() => self.on_scale(asked, scope).await?,
+            Some("token") if is("ServiceAccount") => self.on_token(asked, scope).await?,
+            Some(_) => return Err(ApiError::no_such_path()),
+        };
+        if let Some(warning) = deprecation
+            && !answer.warnings.contains(&warning)
+        {
+            answer.warnings.insert(0, warning);
         }
+        Ok(answer)
     }
 
     async fn on_object(self: Arc<Self>, asked: Asked, scope: Scope) -> ApiResult<Answer> {
@@ -226,15 +235,8 @@ impl Api {
         if part && !matches!(verb, Verb::Get | Verb::Update | Verb::Patch) {
             return Err(ApiError::method_not_allowed());
         }
-        let deprecated = scope.deprecation();
         let answered = self.on_verb(asked, scope).await;
-        let mut answer = answered.unwrap_or_else(|error| Err(error).into());
-        if let Some(warning) = deprecated
-            && !answer.warnings.iter().any(|given| given == warning)
-        {
-            answer.warnings.push(warning.to_owned());
-        }
-        Ok(answer)
+        Ok(answered.unwrap_or_else(|error| Err(error).into()))
     }
 
     async fn on_verb(self: Arc<Self>, asked: Asked, scope: Scope) -> ApiResult<Answer> {
@@ -269,7 +271,7 @@ impl Api {
     /// What is said of a path that leads to no type. A group that is built in knows its paths;
     /// beyond those there might be anything.
     pub(super) fn nothing_in(&self, group: &str) -> ApiError {
-        let known = self.registry.is_built_in(group)
+        let known = self.registry.types().has_built_in(group)
             || discovery::reviews().iter().any(|review| review.group == group);
         if known { ApiError::no_such_path() } else { ApiError::page_not_found() }
     }
@@ -333,7 +335,7 @@ fn path_verb(method: &Method) -> &'static str {
 }
 
 impl Asked {
-    fn validation(&self) -> ApiResult<FieldValidation> {
+    pub(super) fn validation(&self) -> ApiResult<FieldValidation> {
         let given = self.options.field_validation.as_deref().unwrap_or_default();
         FieldValidation::parse(given).ok_or_else(|| {
             let path = FieldPath::new("fieldValidation");
@@ -359,37 +361,14 @@ impl Asked {
     /// The configuration in the body, and what to warn of.
     pub(super) fn applied(&self) -> ApiResult<(Value, Vec<String>)> {
         let patch = decode::parse_patch(&self.body, PatchMedia::Apply)?;
-        let warnings = self.strict(patch.strict_errors)?;
-        Ok((patch.value, warnings))
-    }
-
-    /// Brings what a patch has made into the form that is stored.
-    pub(super) fn check_patched(
-        &self,
-        scope: &Scope,
-        name: &str,
-        patched: Value,
-    ) -> ApiResult<(Value, Vec<String>)> {
-        let kind: &ResourceType = &scope.kind;
-        let normalized = decode::normalize(patched, kind.into()).map_err(|problem| {
-            let text = String::from_utf8_lossy(&self.body).into_owned();
-            let error = FieldError::invalid(&FieldPath::new("patch"), &text.into(), &problem);
-            ApiError::invalid(scope.kind_subject(), name, &[error])
-        })?;
-        let warnings = self.strict(normalized.strict_errors)?;
-        Ok((normalized.object, warnings))
-    }
-
-    /// What unknown and duplicate fields come to: an error, warnings or nothing.
-    pub(super) fn strict(&self, problems: Vec<String>) -> ApiResult<Vec<String>> {
+        let problems = patch.strict_errors;
         match self.validation()? {
-            FieldValidation::Ignore => Ok(Vec::new()),
-            FieldValidation::Warn => Ok(problems),
-            FieldValidation::Strict if problems.is_empty() => Ok(problems),
-            FieldValidation::Strict => Err(ApiError::bad_request(format!(
-                "strict decoding error: {}",
-                problems.join(", ")
+            FieldValidation::Ignore => Ok((patch.value, Vec::new())),
+            FieldValidation::Strict if !problems.is_empty() => Err(ApiError::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                problems.join("\n  ")
             ))),
+            _ => Ok((patch.value, problems)),
         }
     }
 

@@ -17,6 +17,7 @@ mod dispatch;
 mod lifecycle;
 mod list;
 mod patch;
+mod patched;
 mod paths;
 mod read;
 mod reviews;

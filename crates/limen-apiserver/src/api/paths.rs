@@ -1,5 +1,7 @@
 //! Paths that are not resources: health, version, discovery, schemas, metrics.
 
+use std::collections::BTreeSet;
+
 use http::header::ACCEPT;
 use http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -45,15 +47,14 @@ impl Api {
             }
             ["api" | "apis"] if discovery::wants_aggregated(accept) => {
                 let document = discovery::aggregated(&types, parts[0] == "api");
-                let body = document.to_string().into();
-                return Ok(answer::bytes(StatusCode::OK, discovery::AGGREGATED, body));
+                return Ok(answer::cacheable(headers, discovery::AGGREGATED, &document));
             }
             ["openapi", "v2"] => return Ok(openapi::version_2(accept)),
-            ["openapi", "v3"] => Some(self.openapi_index(&types)),
-            ["openapi", "v3", "api", version] => self.openapi_document(&types, "", version),
-            ["openapi", "v3", "apis", group, version] => {
-                self.openapi_document(&types, group, version)
-            }
+            ["openapi", "v3"] => return Ok(text(&self.openapi_index(&types).to_string())),
+            ["openapi", "v3", rest @ ..] => match self.openapi_document(&types, rest) {
+                None => return Ok(answer::nothing(StatusCode::NOT_FOUND)),
+                found => found,
+            },
             [".well-known", "openid-configuration"] => {
                 let keys = format!("https://{}/openid/v1/jwks", self.address);
                 Some(self.authenticator.issuer.discovery(&keys))
@@ -86,28 +87,49 @@ impl Api {
                 Document::new(group, &version.name, resources, &published)
             })
         });
-        openapi::index(documents)
+        let reviews = discovery::review_types();
+        let groups: BTreeSet<&str> = reviews.iter().map(|kind| kind.group.as_str()).collect();
+        let reviews =
+            groups.into_iter().map(|group| Document::new(group, "v1", reviews, &published));
+        openapi::index(documents.chain(reviews))
     }
 
-    fn openapi_document(&self, types: &Types, group: &str, version: &str) -> Option<Value> {
-        let found = types.version(group, version)?;
-        let resources = found.types.values().map(|kind| &**kind);
-        Some(Document::new(group, version, resources, &published).to_json())
+    fn openapi_document(&self, types: &Types, path: &[&str]) -> Option<Value> {
+        let (group, version) = match path {
+            ["api", version] => ("", *version),
+            ["apis", group, version] => (*group, *version),
+            _ => return None,
+        };
+        let found = types.version(group, version).into_iter();
+        let found = found.flat_map(|version| version.types.values().map(|kind| &**kind));
+        let document =
+            Document::new(group, version, found.chain(discovery::review_types()), &published);
+        document.has_resources().then(|| document.to_json())
     }
 
     fn root_paths(&self, types: &Types) -> Vec<String> {
-        let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
-        for (group, versions) in types.groups().filter(|(group, _)| !group.is_empty()) {
-            paths.push(format!("/apis/{group}"));
-            paths.extend(versions.iter().map(|version| format!("/apis/{group}/{}", version.name)));
-        }
-        for path in ["healthz", "livez", "metrics", "openapi/v3", "readyz", "version"] {
-            paths.push(format!("/{path}"));
-        }
+        let mut paths = discovery::group_paths(types);
+        paths.extend(PATHS.map(str::to_owned));
         paths.sort();
         paths
     }
 }
+
+/// What is there besides groups.
+const PATHS: [&str; 12] = [
+    "/.well-known/openid-configuration",
+    "/api",
+    "/api/v1",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/openid/v1/jwks",
+    "/readyz",
+    "/version",
+];
 
 fn published(kind: &ResourceType) -> Option<Value> {
     kind.published.clone()

@@ -54,24 +54,38 @@ impl Scope {
 
     /// Whether objects are stored in another form than this type shows them in.
     pub(crate) fn converts(&self) -> bool {
+        self.is_new_event() || self.kind.is_reshaped()
+    }
+
+    /// Whether objects are Events in their newer form, which are stored in the older one.
+    fn is_new_event(&self) -> bool {
         self.kind.group == "events.k8s.io"
     }
 
     /// The object in the form of this type.
     pub(crate) fn read(&self, stored: &StoredObject) -> Value {
-        let object = stored.object(&self.api_version(), &self.kind.kind);
-        if self.converts() { crate::kinds::event::to_events(&object) } else { object }
+        let mut object = stored.object(&self.api_version(), &self.kind.kind);
+        if self.is_new_event() {
+            return crate::kinds::event::to_events(&object);
+        }
+        if self.kind.is_reshaped() {
+            let schema = self.kind.schema.get();
+            crate::crd::prune(&mut object, schema.root());
+            crate::crd::default(&mut object, schema.root());
+        }
+        object
     }
 
     /// An object of this type in the form that is stored.
     pub(crate) fn to_stored(&self, object: Value) -> Value {
-        if self.converts() { crate::kinds::event::to_core(&object) } else { object }
+        if self.is_new_event() { crate::kinds::event::to_core(&object) } else { object }
     }
 
     /// What everybody who asks for this type is warned of.
-    pub(crate) fn deprecation(&self) -> Option<&'static str> {
+    pub(crate) fn deprecation(&self) -> Option<String> {
         let is_endpoints = self.kind.group.is_empty() && self.kind.kind == "Endpoints";
-        is_endpoints.then_some(crate::kinds::ENDPOINTS_DEPRECATED)
+        let built_in = is_endpoints.then(|| crate::kinds::ENDPOINTS_DEPRECATED.to_owned());
+        built_in.or_else(|| self.kind.among.as_ref()?.deprecation.clone())
     }
 
     /// What to warn a writer of.

@@ -253,9 +253,7 @@ fn check_identity(scope: &Scope, name: &str, old: &Value, new: &Value) -> ApiRes
         )));
     }
     if new_name != name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({new_name}) does not match the name on the URL ({name})"
-        )));
+        return Err(ApiError::other_name(&new_name, name));
     }
     let (old_uid, new_uid) = (text(old, "uid"), text(new, "uid"));
     if !new_uid.is_empty() && new_uid != old_uid {

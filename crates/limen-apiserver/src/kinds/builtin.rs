@@ -58,6 +58,7 @@ fn resource_type(entry: &Entry) -> ResourceType {
         custom: false,
         selectable_paths: Vec::new(),
         published: None,
+        among: None,
     }
 }
 

@@ -38,6 +38,7 @@ mod rbac;
 #[cfg(test)]
 mod recorded;
 mod resource_quota;
+pub(crate) mod scale;
 mod secret;
 pub(crate) mod service;
 mod service_account;

@@ -101,6 +101,7 @@ fn resource(row: &(&str, &str, &str, &str, &str)) -> ResourceType {
         custom: false,
         selectable_paths: Vec::new(),
         published: None,
+        among: None,
     }
 }
 
