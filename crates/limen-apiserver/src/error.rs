@@ -48,7 +48,10 @@ impl Subject<'_> {
     }
 
     fn details(self, name: &str) -> Value {
-        let mut details = json!({"kind": self.resource});
+        let mut details = json!({});
+        if !self.resource.is_empty() {
+            details["kind"] = self.resource.into();
+        }
         if !name.is_empty() {
             details["name"] = name.into();
         }
@@ -129,6 +132,13 @@ impl ApiError {
         error
     }
 
+    /// The object is called something else than its address says.
+    pub fn other_name(given: &str, name: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))
+    }
+
     /// The request makes no sense.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
@@ -155,23 +165,18 @@ impl ApiError {
         error
     }
 
-    /// None of the media types that the client takes can be made.
-    pub fn not_acceptable(accepted: &[&str]) -> Self {
-        let message =
-            format!("only the following media types are accepted: {}", accepted.join(", "));
+    /// The answer cannot be made in the form that the client wants.
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
     /// The body has a media type that the server does not read.
-    pub fn unsupported_media_type(got: &str, accepted: &[&str]) -> Self {
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
             accepted.join(", ")
         );
-        let mut error =
-            Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message);
-        error.details = Some(json!({"causes": [{"message": got}]}));
-        error
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
     /// The body is too large.
@@ -202,6 +207,12 @@ impl ApiError {
         let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
         error.details = Some(json!({}));
         error
+    }
+
+    /// What kube-apiserver has neither a code nor a reason for, though it may be the client's
+    /// fault.
+    pub fn unexplained(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// The server failed.

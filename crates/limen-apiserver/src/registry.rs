@@ -90,6 +90,12 @@ impl Types {
         self.groups.get(group).map(Vec::as_slice)
     }
 
+    /// Whether a group is one that the server has by itself.
+    pub(crate) fn has_built_in(&self, group: &str) -> bool {
+        let all = self.versions(group).into_iter().flatten();
+        all.flat_map(|version| version.types.values()).any(|kind| !kind.custom)
+    }
+
     /// Every group with its versions.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, &[Version])> {
         self.groups.iter().map(|(group, versions)| (group.as_str(), versions.as_slice()))
@@ -104,7 +110,7 @@ impl Types {
 }
 
 /// The order of versions: stable before beta before alpha, then the higher number; others last.
-fn maturity(version: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
+pub(crate) fn maturity(version: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
     let parsed = || {
         let rest = version.strip_prefix('v')?;
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

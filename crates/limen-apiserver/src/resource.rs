@@ -47,6 +47,27 @@ pub struct ResourceType {
     pub selectable_paths: Vec<String>,
     /// The schema of a custom resource as its definition has it, for publishing.
     pub published: Option<Value>,
+    /// How a version of a custom resource stands to the others; built-in kinds have but one.
+    pub among: Option<AmongVersions>,
+}
+
+/// How a version of a custom resource stands to the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AmongVersions {
+    /// The version that objects are stored in.
+    pub storage: String,
+    /// What everybody is warned of who uses a deprecated version.
+    pub deprecation: Option<String>,
+    /// Whether objects may have been stored by another schema than this one: there are several
+    /// versions, or the definition was changed.
+    pub reshaped: bool,
+}
+
+impl ResourceType {
+    /// Whether objects may have been stored by another schema than that of this type.
+    pub(crate) fn is_reshaped(&self) -> bool {
+        self.among.as_ref().is_some_and(|among| among.reshaped)
+    }
 }
 
 /// A schema that is made when it is first needed.

@@ -68,7 +68,7 @@ pub(crate) fn args(
             // the `kubernetes` service cannot be kept.
             "--endpoint-reconciler-type=none",
             "--authorization-mode=RBAC",
-            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
             "--service-cluster-ip-range=10.0.0.0/24",
             // Pods can be created without a controller manager, which would have
             // to make their service account first.

@@ -7,7 +7,7 @@ pub(crate) mod jsonpath;
 mod table;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -35,7 +35,22 @@ pub(crate) enum Form {
     #[default]
     Object,
     Table,
+    /// The metadata of one object.
     Metadata,
+    /// The metadata of each object of a list.
+    MetadataList,
+}
+
+/// What there is to answer with, which decides what may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    One,
+    List,
+    Watch,
+    /// The groups that there are, which the real server has no router for.
+    Groups,
+    /// A review, which cannot be a table and has no metadata.
+    Review,
 }
 
 /// What the client asked for.
@@ -43,36 +58,54 @@ pub(crate) enum Form {
 pub(crate) struct Wanted {
     pub(crate) encoding: Encoding,
     pub(crate) form: Form,
+    /// Whether tables and metadata are to be of the version that was there before `v1`.
+    pub(crate) beta: bool,
 }
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
+const WATCH: &str = "application/json;stream=watch";
 
 impl Wanted {
     /// Chooses the first of the accepted media types that can be made.
-    pub(crate) fn from_headers(headers: &HeaderMap) -> ApiResult<Self> {
-        Self::first_that(headers, |_| true)
-    }
-
-    /// The same for an answer that cannot be a table and has no metadata.
-    pub(crate) fn only_object(headers: &HeaderMap) -> ApiResult<Self> {
-        Self::first_that(headers, |wanted| wanted.form == Form::Object)
-    }
-
-    fn first_that(headers: &HeaderMap, can_be_made: fn(&Self) -> bool) -> ApiResult<Self> {
-        let mut accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let mut any = false;
-        let chosen = accepts.find_map(|header| {
-            header.split(',').find_map(|entry| {
-                any |= !entry.trim().is_empty();
-                Self::parse(entry).filter(can_be_made)
-            })
-        });
-        match chosen {
-            Some(wanted) => Ok(wanted),
-            None if !any => Ok(Self::default()),
-            None => Err(ApiError::not_acceptable(&[JSON, YAML])),
+    pub(crate) fn from_headers(headers: &HeaderMap, offer: Offer) -> ApiResult<Self> {
+        let accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let entries: Vec<&str> = accepts
+            .flat_map(|header| header.split(','))
+            .map(str::trim)
+            .filter(|entry| !entry.is_empty())
+            .collect();
+        if entries.is_empty() {
+            return Ok(Self::default());
         }
+        // The real server asks twice: first by the bare media type, then with its parameters.
+        let bare = |entry: &&str| entry.split(';').next().unwrap_or_default().trim().to_owned();
+        let is_known = |media: String| matches!(media.as_str(), JSON | YAML | "*/*");
+        if offer != Offer::Groups && !entries.iter().map(bare).any(is_known) {
+            let offered: &[&str] = if matches!(offer, Offer::One | Offer::Review) {
+                &[JSON, YAML]
+            } else {
+                &[JSON, YAML, WATCH]
+            };
+            let mut error = ApiError::not_acceptable(format!(
+                "406: Not Acceptable\n\nAvailable representations: {}",
+                offered.join(", ")
+            ));
+            error.details = Some(json!({}));
+            return Err(error);
+        }
+        let chosen = entries.into_iter().filter_map(Self::parse).find(|wanted| {
+            let streams = wanted.encoding == Encoding::Json;
+            let plain = wanted.form == Form::Object;
+            (offer != Offer::Watch || streams) && (offer != Offer::Review || plain)
+        });
+        chosen.ok_or_else(|| {
+            let offered: &[&str] = if offer == Offer::Watch { &[WATCH] } else { &[JSON, YAML] };
+            ApiError::not_acceptable(format!(
+                "only the following media types are accepted: {}",
+                offered.join(", ")
+            ))
+        })
     }
 
     fn parse(entry: &str) -> Option<Self> {
@@ -92,13 +125,28 @@ impl Wanted {
             }
         }
         let form = match as_kind {
-            "" => Form::Object,
-            _ if (group, version) != ("meta.k8s.io", "v1") => return None,
+            "" => return Some(Self { encoding, ..Self::default() }),
+            _ if group != "meta.k8s.io" || !matches!(version, "v1" | "v1beta1") => return None,
             "Table" => Form::Table,
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => Form::Metadata,
+            "PartialObjectMetadata" => Form::Metadata,
+            "PartialObjectMetadataList" => Form::MetadataList,
             _ => return None,
         };
-        Some(Self { encoding, form })
+        Some(Self { encoding, form, beta: version == "v1beta1" })
+    }
+
+    /// The version of tables and metadata.
+    pub(crate) fn meta_version(self) -> &'static str {
+        if self.beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" }
+    }
+
+    /// The metadata of an object, for clients that want nothing else.
+    pub(crate) fn metadata_only(self, object: &Value) -> Value {
+        json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": self.meta_version(),
+            "metadata": object.get("metadata").cloned().unwrap_or_default(),
+        })
     }
 
     /// Answers with an object that is a value already.
@@ -151,6 +199,31 @@ pub(crate) fn bytes(code: StatusCode, media: &'static str, body: Bytes) -> Respo
     response
 }
 
+/// Answers with a document that clients may keep and ask for again only if it has changed.
+pub(crate) fn cacheable(headers: &HeaderMap, media: &'static str, value: &Value) -> Response<Body> {
+    let body = Bytes::from(value.to_string());
+    let digest = ring::digest::digest(&ring::digest::SHA256, &body);
+    let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+    let tag = format!("\"{hash}\"");
+    let known = headers.get(IF_NONE_MATCH).is_some_and(|known| *known == tag.as_str());
+    let mut response =
+        if known { nothing(StatusCode::NOT_MODIFIED) } else { bytes(StatusCode::OK, media, body) };
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(ETAG, tag);
+    }
+    response
+}
+
+/// Answers with a code and nothing else.
+pub(crate) fn nothing(code: StatusCode) -> Response<Body> {
+    let mut response = Response::new(empty());
+    *response.status_mut() = code;
+    response
+}
+
 /// Nothing.
 pub(crate) fn empty() -> Body {
     Full::new(Bytes::new()).boxed_unsync()
@@ -162,7 +235,7 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response<Body> {
         let text = format!("{}\n", error.message).into();
         return bytes(error.code, "text/plain; charset=utf-8", text);
     }
-    let wanted = Wanted { encoding, form: Form::Object };
+    let wanted = Wanted { encoding, ..Wanted::default() };
     let mut response = wanted.value(error.code, &error.status());
     if let Some(seconds) = error.retry_after {
         response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
@@ -170,23 +243,14 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response<Body> {
     response
 }
 
-/// The metadata of an object, as clients ask for when they want nothing else.
-pub(crate) fn metadata_only(object: &Value) -> Value {
-    json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": object.get("metadata").cloned().unwrap_or_default(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wanted(accept: &'static str) -> ApiResult<Wanted> {
+    fn wanted(accept: &'static str, offer: Offer) -> ApiResult<Wanted> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        Wanted::from_headers(&headers)
+        Wanted::from_headers(&headers, offer)
     }
 
     #[tokio::test]
@@ -199,7 +263,7 @@ mod tests {
         ];
         for (pieces, encoding, expected) in cases {
             let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| (*piece).into()).collect();
-            let wanted = Wanted { encoding, form: Form::Object };
+            let wanted = Wanted { encoding, ..Wanted::default() };
             let answer = wanted.json_pieces(StatusCode::OK, pieces.into_iter());
             let body = answer.into_body().collect().await.unwrap().to_bytes();
             assert_eq!(body, expected);
@@ -208,31 +272,54 @@ mod tests {
 
     #[test]
     fn the_first_media_type_that_can_be_made_is_made() {
-        let table = Wanted { encoding: Encoding::Json, form: Form::Table };
+        let of = |form| Wanted { form, ..Wanted::default() };
         let cases = [
             ("application/json", Wanted::default()),
             ("*/*", Wanted::default()),
             ("application/vnd.kubernetes.protobuf,application/json", Wanted::default()),
-            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", table),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", of(Form::Table)),
             (
                 "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
-                Wanted::default(),
+                Wanted { beta: true, ..of(Form::Table) },
             ),
-            ("application/yaml", Wanted { encoding: Encoding::Yaml, form: Form::Object }),
+            ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Wanted::default()),
+            ("application/yaml", Wanted { encoding: Encoding::Yaml, ..Wanted::default() }),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-                Wanted { encoding: Encoding::Json, form: Form::Metadata },
+                of(Form::MetadataList),
             ),
         ];
         for (accept, expected) in cases {
-            assert_eq!(wanted(accept).unwrap(), expected, "{accept}");
+            assert_eq!(wanted(accept, Offer::List).unwrap(), expected, "{accept}");
         }
-        assert_eq!(wanted("application/vnd.kubernetes.protobuf").unwrap_err().code, 406);
-        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
-        let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(table))]);
-        assert_eq!(Wanted::only_object(&headers).unwrap_err().code, 406);
-        headers.append(ACCEPT, HeaderValue::from_static("application/json"));
-        assert_eq!(Wanted::only_object(&headers).unwrap(), Wanted::default());
-        assert_eq!(Wanted::from_headers(&HeaderMap::new()).unwrap(), Wanted::default());
+        let nothing = Wanted::from_headers(&HeaderMap::new(), Offer::One);
+        assert_eq!(nothing.unwrap(), Wanted::default());
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_refused_in_two_ways() {
+        let unknown = "406: Not Acceptable\n\nAvailable representations: ";
+        let unable = "only the following media types are accepted: ";
+        let cases = [
+            ("application/cbor", Offer::One, format!("{unknown}{JSON}, {YAML}")),
+            ("garbage", Offer::List, format!("{unknown}{JSON}, {YAML}, {WATCH}")),
+            ("application/*;q=0.5", Offer::One, format!("{unknown}{JSON}, {YAML}")),
+            (
+                "application/json;as=Table;v=v9;g=meta.k8s.io",
+                Offer::List,
+                format!("{unable}{JSON}, {YAML}"),
+            ),
+            (YAML, Offer::Watch, format!("{unable}{WATCH}")),
+            ("garbage", Offer::Groups, format!("{unable}{JSON}, {YAML}")),
+            (
+                "application/json;as=Table;v=v1;g=meta.k8s.io",
+                Offer::Review,
+                format!("{unable}{JSON}, {YAML}"),
+            ),
+        ];
+        for (accept, offer, message) in cases {
+            let error = wanted(accept, offer).unwrap_err();
+            assert_eq!((error.code.as_u16(), error.message), (406, message), "{accept}");
+        }
     }
 }

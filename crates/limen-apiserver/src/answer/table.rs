@@ -2,13 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{jsonpath, metadata_only};
+use super::{Wanted, jsonpath};
+use crate::error::{ApiError, ApiResult};
+use crate::field_error::{FieldError, FieldPath};
 use crate::kinds::human_duration;
 use crate::resource::{Columns, PathColumn, ResourceType};
 
 /// Makes tables of one type's objects.
 pub(crate) struct Tables<'a> {
-    kind: &'a ResourceType,
+    columns: &'a Columns,
+    wanted: Wanted,
     include: Include,
     /// Unix seconds, which ages are relative to.
     now: i64,
@@ -23,20 +26,48 @@ enum Include {
 }
 
 impl<'a> Tables<'a> {
-    pub(crate) fn new(kind: &'a ResourceType, include: Option<&str>, now: i64) -> Self {
+    pub(crate) fn new(
+        kind: &'a ResourceType,
+        wanted: Wanted,
+        include: Option<&str>,
+        now: i64,
+    ) -> Self {
+        Self::of_columns(&kind.columns, wanted, include, now)
+    }
+
+    pub(crate) fn of_columns(
+        columns: &'a Columns,
+        wanted: Wanted,
+        include: Option<&str>,
+        now: i64,
+    ) -> Self {
         let include = match include {
             Some("None") => Include::Nothing,
             Some("Object") => Include::Object,
             _ => Include::Metadata,
         };
-        Self { kind, include, now }
+        Self { columns, wanted, include, now }
+    }
+
+    /// Refuses what cannot come along with a row.
+    pub(crate) fn check_include(include: Option<&str>) -> ApiResult<()> {
+        match include {
+            None | Some("None" | "Object" | "Metadata") => Ok(()),
+            Some(other) => {
+                let detail = "must be 'Metadata', 'Object', 'None', or empty";
+                let error =
+                    FieldError::invalid(&FieldPath::new("includeObject"), &json!(other), detail);
+                let message = format!("Unable to convert to Table as requested: {error}");
+                Err(ApiError::bad_request(message))
+            }
+        }
     }
 
     pub(crate) fn table(&self, list_metadata: &Value, objects: &[Value], header: bool) -> Value {
         let rows: Vec<Value> = objects.iter().map(|object| self.row(object)).collect();
         let mut table = json!({
             "kind": "Table",
-            "apiVersion": "meta.k8s.io/v1",
+            "apiVersion": self.wanted.meta_version(),
             "metadata": list_metadata,
             "columnDefinitions": Value::Null,
             "rows": rows,
@@ -58,7 +89,7 @@ impl<'a> Tables<'a> {
                 "priority": priority,
             })
         };
-        match &self.kind.columns {
+        match self.columns {
             Columns::BuiltIn { definitions, .. } => definitions
                 .iter()
                 .map(|c| define(c.name, c.kind, c.format, c.description, c.priority))
@@ -88,7 +119,7 @@ impl<'a> Tables<'a> {
     }
 
     fn row(&self, object: &Value) -> Value {
-        let cells = match &self.kind.columns {
+        let cells = match self.columns {
             Columns::BuiltIn { cells, .. } => cells(object, self.now),
             Columns::Paths(paths) => {
                 let name = object["metadata"]["name"].clone();
@@ -98,8 +129,8 @@ impl<'a> Tables<'a> {
         };
         let mut row = json!({"cells": cells});
         match self.include {
-            Include::Nothing => {}
-            Include::Metadata => row["object"] = metadata_only(object),
+            Include::Nothing => row["object"] = Value::Null,
+            Include::Metadata => row["object"] = self.wanted.metadata_only(object),
             Include::Object => row["object"] = object.clone(),
         }
         row

@@ -188,7 +188,11 @@ impl Api {
                 });
             }
             match self.store.commit(txn).await {
-                Ok(_) if marked.is_none() => return Ok(Deleted::Gone(object)),
+                Ok(revision) if marked.is_none() => {
+                    let mut object = object;
+                    object["metadata"]["resourceVersion"] = revision.to_string().into();
+                    return Ok(Deleted::Gone(object));
+                }
                 Ok(revision) => {
                     let value = encode(&marked.unwrap_or_default());
                     return Ok(Deleted::Waiting(stored.with(value).at_revision(revision)));
@@ -203,9 +207,13 @@ impl Api {
     /// The object as it waits for its finalizers; `None` if it can go at once.
     fn mark(&self, scope: &Scope, object: &Value, deletion: &Deletion) -> Option<Value> {
         let mut marked = object.clone();
+        let finalizers = object["metadata"].get("finalizers").and_then(Value::as_array);
+        let mut finalizers = finalizers.cloned().unwrap_or_default();
+        let is_new = object["metadata"].get("deletionTimestamp").is_none();
+        if is_new && scope.kind.kind == "CustomResourceDefinition" {
+            crate::crd::terminate(&mut marked, &mut finalizers, &self.timestamp());
+        }
         let metadata = marked["metadata"].as_object_mut()?;
-        let mut finalizers: Vec<Value> =
-            metadata.get("finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
         if let Some(propagation) = deletion.propagation {
             finalizers.retain(|name| *name != FOREGROUND && *name != ORPHAN);
             match propagation {
@@ -225,7 +233,7 @@ impl Api {
         } else {
             metadata.insert("finalizers".to_owned(), finalizers.into());
         }
-        if !metadata.contains_key("deletionTimestamp") {
+        if is_new {
             metadata.insert("deletionTimestamp".to_owned(), self.timestamp().into());
             if !is_namespace {
                 metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());

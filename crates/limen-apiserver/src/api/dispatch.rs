@@ -4,22 +4,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use serde_json::Value;
 
 use super::trace::Trace;
-use super::{Api, Caller, Change, Deletion, Scope, Tracking, Writing};
-use crate::answer::{self, Body, Encoding, Wanted};
+use super::{Api, Caller, Deletion, Scope, Writing};
+use crate::answer::{self, Body, Encoding, Form, Offer, Tables, Wanted};
 use crate::apply::manager_name;
 use crate::auth::Identity;
 use crate::decode::{self, Expected, FieldValidation, Media, PatchMedia};
+use crate::discovery;
 use crate::error::{ApiError, ApiResult, Subject};
 use crate::field_error::{FieldError, FieldPath};
 use crate::flow::Class;
+use crate::kinds::metadata::name_reasons;
 use crate::rbac::Attributes;
 use crate::registry::Types;
 use crate::request::{Options, ResourcePath, Target, Verb};
-use crate::resource::ResourceType;
+use crate::resource::{NameRule, ResourceType};
 
 /// The media types of bodies that are read.
 const READABLE: [&str; 3] =
@@ -41,7 +43,8 @@ impl Asked {
     pub(super) fn manager(&self) -> ApiResult<String> {
         if let Some(name) = &self.options.field_manager {
             let errors = manager_name::validate(name);
-            let subject = Subject { group: "meta.k8s.io", resource: self.options_kind() };
+            let kind = self.verb.options_kind();
+            let subject = Subject { group: "meta.k8s.io", resource: kind };
             return if errors.is_empty() {
                 Ok(name.clone())
             } else {
@@ -52,14 +55,6 @@ impl Asked {
         Ok(manager_name::from_user_agent(agent.unwrap_or_default()))
     }
 
-    fn options_kind(&self) -> &'static str {
-        match self.verb {
-            Verb::Create => "CreateOptions",
-            Verb::Update => "UpdateOptions",
-            _ => "PatchOptions",
-        }
-    }
-
     pub(super) fn media(&self) -> ApiResult<Media> {
         let given = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let given = given.unwrap_or_default();
@@ -67,20 +62,26 @@ impl Asked {
             "" | "application/json" => Ok(Media::Json),
             "application/yaml" => Ok(Media::Yaml),
             "application/vnd.kubernetes.protobuf" => Ok(Media::Protobuf),
-            _ => Err(ApiError::unsupported_media_type(given, &READABLE)),
+            _ => Err(ApiError::unsupported_media_type(&READABLE)),
         }
     }
 }
 
-/// An answer, and what to warn the client of.
+/// An answer or a refusal, and what to warn the client of in either case.
 pub(super) struct Answer {
-    pub(super) response: Response<Body>,
+    pub(super) outcome: ApiResult<Response<Body>>,
     pub(super) warnings: Vec<String>,
+}
+
+impl From<ApiResult<Response<Body>>> for Answer {
+    fn from(outcome: ApiResult<Response<Body>>) -> Self {
+        Self { outcome, warnings: Vec::new() }
+    }
 }
 
 impl From<Response<Body>> for Answer {
     fn from(response: Response<Body>) -> Self {
-        Self { response, warnings: Vec::new() }
+        Ok(response).into()
     }
 }
 
@@ -93,14 +94,15 @@ impl Api {
         let encoding = if yaml { Encoding::Yaml } else { Encoding::Json };
         let mut trace = Trace::new(&request, caller.address, self.now());
         let api = self.clone();
-        let outcome = self.answer(caller, request, &mut trace).await;
+        let answered = self.answer(caller, request, &mut trace).await;
+        let Answer { outcome, warnings } = answered.unwrap_or_else(|error| Err(error).into());
         let failure = outcome.as_ref().err().map(|error| error.reason);
-        let mut response = match outcome {
-            Ok(answer) => with_warnings(answer),
-            Err(error) => answer::error(&error, encoding),
-        };
+        let mut response = outcome.unwrap_or_else(|error| answer::error(&error, encoding));
+        warn(&mut response, &warnings);
         let headers = response.headers_mut();
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        headers
+            .entry(CACHE_CONTROL)
+            .or_insert_with(|| HeaderValue::from_static("no-cache, private"));
         if let Ok(id) = HeaderValue::from_str(&trace.id) {
             headers.insert("audit-id", id);
         }
@@ -133,16 +135,24 @@ impl Api {
                 trace.know(&known, &wanted);
                 trace.decide(self.allow(&wanted))?;
                 let _turn = self.flow.enter(&known.identity, class_of(&path)).await?;
-                return self.answer_path(&parts.method, &path, &parts.headers).map(Answer::from);
+                return Ok(self.answer_path(&parts.method, &path, &parts.headers).into());
             }
             Target::Resource(path) => path,
         };
 
         // Who may not do a thing is not told whether it was asked for properly.
-        let verb = Verb::of(&parts.method, &path, options.as_ref().unwrap_or(&Options::default()))?;
+        let verb = Verb::of(&parts.method, &path, &options).map_err(|error| {
+            // A review is no object that a method could be tried on.
+            let is_review = |review: &discovery::Review| {
+                review.group == path.group && review.plural == path.plural
+            };
+            let named = path.name.is_some();
+            let review = named && discovery::reviews().iter().any(is_review);
+            if review { ApiError::no_such_path() } else { error }
+        })?;
         let mut wanted = path.attributes(&known.identity, verb);
         // Selecting one name is asking for that one.
-        if let Some(name) = options.as_ref().ok().and_then(|options| options.fields.name())
+        if let Some(name) = options.fields.name()
             && wanted.name.is_empty()
         {
             wanted.name = name;
@@ -160,18 +170,25 @@ impl Api {
         let asked = Asked {
             verb,
             path,
-            options: options?,
-            wanted: Wanted::from_headers(&parts.headers)?,
+            options,
+            wanted: Wanted::default(),
             headers: parts.headers,
             body,
             identity: known.identity,
         };
-        let mut answer = self.carry_out(asked).await?;
+        let carried_out = match parts.method {
+            // The real server has no HEAD for objects.
+            Method::HEAD => Err(ApiError::method_not_allowed()),
+            _ => self.carry_out(asked).await,
+        };
+        let mut answer = carried_out.unwrap_or_else(|error| Err(error).into());
         answer.warnings.extend(known.warning.map(str::to_owned));
         Ok(answer)
     }
 
-    async fn carry_out(self: Arc<Self>, asked: Asked) -> ApiResult<Answer> {
+    async fn carry_out(self: Arc<Self>, mut asked: Asked) -> ApiResult<Answer> {
+        asked.wanted = Wanted::from_headers(&asked.headers, offer_of(asked.verb))?;
+        asked.options.check(asked.verb)?;
         if let Some(review) = self.review_of(&asked) {
             return self.on_review(&asked, review).await;
         }
@@ -179,7 +196,7 @@ impl Api {
         let path = &asked.path;
         let kind = types
             .find(&path.group, &path.version, &path.plural)
-            .ok_or_else(ApiError::page_not_found)?
+            .ok_or_else(|| self.nothing_in(&path.group))?
             .clone();
         let scope = Scope::new(&kind, path.namespace.as_deref());
         let misplaced = path.namespace.is_some() != kind.namespaced
@@ -187,26 +204,45 @@ impl Api {
         if misplaced {
             return Err(ApiError::no_such_path());
         }
-        let is = |name: &str| kind.group.is_empty() && kind.kind == name;
-        match path.subresource.clone().as_deref() {
-            None => self.on_object(asked, scope).await,
-            Some("status") if kind.has_status => self.on_object(asked, scope).await,
-            Some("finalize") if is("Namespace") => self.on_object(asked, scope).await,
-            Some("scale") if kind.scale.is_some() => self.on_scale(asked, scope).await,
-            Some("token") if is("ServiceAccount") => self.on_token(asked, scope).await,
-            Some(_) => Err(ApiError::no_such_path()),
+        if let Some(name) = &path.name {
+            check_name(name)?;
         }
+        if asked.wanted.form == Form::Table {
+            Tables::check_include(asked.options.include_object.as_deref())?;
+        }
+        let is = |name: &str| kind.group.is_empty() && kind.kind == name;
+        let deprecation = scope.deprecation();
+        let mut answer = match path.subresource.clone().as_deref() {
+            None => self.on_object(asked, scope).await?,
+            Some("status") if kind.has_status => self.on_object(asked, scope).await?,
+            Some("finalize") if is("Namespace") => self.on_object(asked, scope).await?,
+            Some("scale") if kind.scale.is_some() => self.on_scale(asked, scope).await?,
+            Some("token") if is("ServiceAccount") => self.on_token(asked, scope).await?,
+            Some(_) => return Err(ApiError::no_such_path()),
+        };
+        if let Some(warning) = deprecation
+            && !answer.warnings.contains(&warning)
+        {
+            answer.warnings.insert(0, warning);
+        }
+        Ok(answer)
     }
 
     async fn on_object(self: Arc<Self>, asked: Asked, scope: Scope) -> ApiResult<Answer> {
-        let Asked { verb, options, wanted, .. } = &asked;
-        let (options, wanted) = (options.clone(), *wanted);
-        let name = asked.path.name.clone().unwrap_or_default();
+        let verb = asked.verb;
         // A subresource is a part of its object: it is neither made nor deleted by itself.
         let part = asked.path.subresource.is_some();
         if part && !matches!(verb, Verb::Get | Verb::Update | Verb::Patch) {
             return Err(ApiError::method_not_allowed());
         }
+        let answered = self.on_verb(asked, scope).await;
+        Ok(answered.unwrap_or_else(|error| Err(error).into()))
+    }
+
+    async fn on_verb(self: Arc<Self>, asked: Asked, scope: Scope) -> ApiResult<Answer> {
+        let Asked { verb, options, wanted, .. } = &asked;
+        let (options, wanted) = (options.clone(), *wanted);
+        let name = asked.path.name.clone().unwrap_or_default();
         Ok(match verb {
             Verb::Get => self.get(&scope, &name, &options, wanted).await?.into(),
             Verb::List => self.list(&scope, &options, wanted).await?.into(),
@@ -232,49 +268,12 @@ impl Api {
         })
     }
 
-    async fn on_create(&self, asked: &Asked, scope: &Scope) -> ApiResult<Answer> {
-        if scope.kind.namespaced && scope.namespace.is_none() {
-            return Err(ApiError::method_not_allowed());
-        }
-        let (object, mut warnings) = asked.object(&scope.kind)?;
-        self.check_grant(&asked.identity, scope, None, &object)?;
-        warnings.extend(scope.warnings(&object, true));
-        let types = self.registry.types();
-        let manager = asked.manager()?;
-        let writing = self.writing(&types, asked, &manager);
-        let dry_run = asked.options.dry_run;
-        let stored = self.create_object(scope, object, Tracking::Record(&writing), dry_run).await?;
-        self.written(scope).await?;
-        let code = StatusCode::CREATED;
-        let response = self.show(scope, &stored, code, &asked.options, asked.wanted);
-        Ok(Answer { response, warnings })
-    }
-
-    async fn on_update(&self, asked: &Asked, scope: &Scope, name: &str) -> ApiResult<Answer> {
-        let (object, mut warnings) = asked.object(&scope.kind)?;
-        warnings.extend(scope.warnings(&object, false));
-        let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        if scope.kind.custom && version.is_empty() {
-            return Err(missing_version(scope, name));
-        }
-        let types = self.registry.types();
-        let manager = asked.manager()?;
-        let writing = self.writing(&types, asked, &manager);
-        let make = |old: &Value| {
-            self.check_grant(&asked.identity, scope, Some(old), &object)?;
-            Ok(object.clone())
-        };
-        let change = Change {
-            make: &make,
-            subresource: asked.path.subresource.as_deref(),
-            tracking: Tracking::Record(&writing),
-            honours_version: true,
-            dry_run: asked.options.dry_run,
-        };
-        let stored = self.update_object(scope, name, &change).await?;
-        self.written(scope).await?;
-        let response = self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted);
-        Ok(Answer { response, warnings })
+    /// What is said of a path that leads to no type. A group that is built in knows its paths;
+    /// beyond those there might be anything.
+    pub(super) fn nothing_in(&self, group: &str) -> ApiError {
+        let known = self.registry.types().has_built_in(group)
+            || discovery::reviews().iter().any(|review| review.group == group);
+        if known { ApiError::no_such_path() } else { ApiError::page_not_found() }
     }
 
     pub(super) fn writing<'a>(
@@ -294,6 +293,24 @@ impl Api {
             "apiextensions.k8s.io" => self.learn_custom_resources().await,
             _ => Ok(()),
         }
+    }
+}
+
+/// Refuses a name that could not be a part of a path.
+fn check_name(name: &str) -> ApiResult<()> {
+    let reasons = name_reasons(NameRule::PathSegment, name);
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let reasons = reasons.join(";");
+    Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {reasons}")))
+}
+
+fn offer_of(verb: Verb) -> Offer {
+    match verb {
+        Verb::List => Offer::List,
+        Verb::Watch => Offer::Watch,
+        _ => Offer::One,
     }
 }
 
@@ -318,13 +335,13 @@ fn path_verb(method: &Method) -> &'static str {
 }
 
 impl Asked {
-    fn validation(&self) -> ApiResult<FieldValidation> {
+    pub(super) fn validation(&self) -> ApiResult<FieldValidation> {
         let given = self.options.field_validation.as_deref().unwrap_or_default();
         FieldValidation::parse(given).ok_or_else(|| {
             let path = FieldPath::new("fieldValidation");
             let supported = ["", "Ignore", "Strict", "Warn"];
             let error = FieldError::not_supported(&path, &given.into(), &supported);
-            let subject = Subject { group: "meta.k8s.io", resource: self.options_kind() };
+            let subject = Subject { group: "meta.k8s.io", resource: self.verb.options_kind() };
             ApiError::invalid(subject, "", &[error])
         })
     }
@@ -344,37 +361,14 @@ impl Asked {
     /// The configuration in the body, and what to warn of.
     pub(super) fn applied(&self) -> ApiResult<(Value, Vec<String>)> {
         let patch = decode::parse_patch(&self.body, PatchMedia::Apply)?;
-        let warnings = self.strict(patch.strict_errors)?;
-        Ok((patch.value, warnings))
-    }
-
-    /// Brings what a patch has made into the form that is stored.
-    pub(super) fn check_patched(
-        &self,
-        scope: &Scope,
-        name: &str,
-        patched: Value,
-    ) -> ApiResult<(Value, Vec<String>)> {
-        let kind: &ResourceType = &scope.kind;
-        let normalized = decode::normalize(patched, kind.into()).map_err(|problem| {
-            let text = String::from_utf8_lossy(&self.body).into_owned();
-            let error = FieldError::invalid(&FieldPath::new("patch"), &text.into(), &problem);
-            ApiError::invalid(scope.kind_subject(), name, &[error])
-        })?;
-        let warnings = self.strict(normalized.strict_errors)?;
-        Ok((normalized.object, warnings))
-    }
-
-    /// What unknown and duplicate fields come to: an error, warnings or nothing.
-    pub(super) fn strict(&self, problems: Vec<String>) -> ApiResult<Vec<String>> {
+        let problems = patch.strict_errors;
         match self.validation()? {
-            FieldValidation::Ignore => Ok(Vec::new()),
-            FieldValidation::Warn => Ok(problems),
-            FieldValidation::Strict if problems.is_empty() => Ok(problems),
-            FieldValidation::Strict => Err(ApiError::bad_request(format!(
-                "strict decoding error: {}",
-                problems.join(", ")
+            FieldValidation::Ignore => Ok((patch.value, Vec::new())),
+            FieldValidation::Strict if !problems.is_empty() => Err(ApiError::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                problems.join("\n  ")
             ))),
+            _ => Ok((patch.value, problems)),
         }
     }
 
@@ -384,20 +378,11 @@ impl Asked {
     }
 }
 
-fn missing_version(scope: &Scope, name: &str) -> ApiError {
-    let path = FieldPath::new("metadata").child("resourceVersion");
-    let detail = "must be specified for an update";
-    let error = FieldError::invalid_shown(&path, "0", detail);
-    ApiError::invalid(scope.kind_subject(), name, &[error])
-}
-
-fn with_warnings(answer: Answer) -> Response<Body> {
-    let mut response = answer.response;
-    for warning in answer.warnings {
+fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings {
         let text = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
             response.headers_mut().append(http::header::WARNING, value);
         }
     }
-    response
 }

@@ -1,7 +1,8 @@
 //! What every object goes through on its way into the store, whatever its kind.
 //!
 //! ```text
-//!   create   system metadata ► spec only ► defaults ► owners of fields ► validation
+//!   create   system metadata ► spec only ► defaults ► owners of fields ► what the server adds
+//!            ► validation
 //!   update   system metadata ► spec or status ► carried-over fields ► defaults ► generation
 //!            ► owners of fields ► validation
 //! ```
@@ -52,8 +53,13 @@ impl Writing<'_> {
     ) -> T {
         let kind = &scope.kind;
         let ignored = match self.subresource {
-            "status" if kind.custom => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
-            "status" => FieldSet::of_fields(&[&["spec"]]),
+            "status" => match StatusWrite::of(scope) {
+                StatusWrite::NoMetadata => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
+                StatusWrite::AllBut(field) => {
+                    FieldSet::of_fields(&[&["spec"], &["metadata", field]])
+                }
+                StatusWrite::Metadata => FieldSet::of_fields(&[&["spec"]]),
+            },
             _ if kind.has_status => FieldSet::of_fields(&[&["status"]]),
             _ => FieldSet::default(),
         };
@@ -88,13 +94,7 @@ pub(crate) fn prepare_create(
     tracking: Tracking<'_>,
 ) -> ApiResult<()> {
     let rules = &scope.kind.rules;
-    let system = [
-        "selfLink",
-        "resourceVersion",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-    ];
+    let system = ["selfLink", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"];
     let metadata = metadata_mut(object);
     for field in system {
         metadata.remove(field);
@@ -113,11 +113,12 @@ pub(crate) fn prepare_create(
         fields.remove("status");
     }
     default(scope, object);
-    (rules.prepare_create)(object);
-    settle_families(scope, object, None)?;
+    // Nobody owns what the server adds by itself.
     if let Tracking::Record(writing) = tracking {
         writing.record(scope, None, object);
     }
+    (rules.prepare_create)(object);
+    settle_families(scope, object, None)?;
     let mut errors = Vec::new();
     metadata::validate_create(&scope.kind, object, &mut errors);
     validate(scope, object, None, &mut errors);
@@ -283,18 +284,43 @@ fn keep_field(old: &Value, new: &mut Value, field: &str) {
     };
 }
 
-/// Through the status subresource only the status changes; for custom resources not even labels.
+/// What of the metadata a write through the status subresource changes.
+enum StatusWrite {
+    Metadata,
+    AllBut(&'static str),
+    NoMetadata,
+}
+
+impl StatusWrite {
+    fn of(scope: &Scope) -> Self {
+        match (scope.kind.group.as_str(), scope.kind.kind.as_str()) {
+            _ if scope.kind.custom => Self::NoMetadata,
+            ("apiextensions.k8s.io", _) => Self::NoMetadata,
+            ("apps", "Deployment") => Self::AllBut("labels"),
+            ("", "Pod") => Self::AllBut("ownerReferences"),
+            _ => Self::Metadata,
+        }
+    }
+}
+
+/// Through the status subresource the status changes, and of the rest as much as the kind lets it.
 fn keep_all_but_status(scope: &Scope, old: &Value, new: &mut Value) {
     let status = new.get("status").cloned();
     let metadata = new["metadata"].clone();
     *new = old.clone();
-    if scope.kind.custom {
-        if let Some(fields) = metadata.get("managedFields") {
-            new["metadata"]["managedFields"] = fields.clone();
+    match StatusWrite::of(scope) {
+        StatusWrite::NoMetadata => {
+            if let Some(fields) = metadata.get("managedFields") {
+                new["metadata"]["managedFields"] = fields.clone();
+            }
         }
-    } else {
-        new["metadata"] = metadata;
-        keep_system_metadata(old, new);
+        of => {
+            new["metadata"] = metadata;
+            keep_system_metadata(old, new);
+            if let StatusWrite::AllBut(field) = of {
+                keep_field(&old["metadata"], &mut new["metadata"], field);
+            }
+        }
     }
     let Some(fields) = new.as_object_mut() else { return };
     match status {
@@ -314,5 +340,59 @@ fn keep_all_but_finalizers(old: &Value, new: &mut Value) {
                 spec.remove("finalizers");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::builtin_types;
+
+    fn scope(group: &str, plural: &str) -> Scope {
+        let types = builtin_types().into_iter();
+        let kind = types.into_iter().find(|it| it.group == group && it.plural == plural);
+        Scope::new(&Arc::new(kind.unwrap()), None)
+    }
+
+    #[test]
+    fn a_status_takes_as_much_metadata_along_as_its_kind_lets_it() {
+        let object = |label: &str, owner: &str, count: i64| {
+            json!({
+                "metadata": {"name": "a", "labels": {"l": label}, "ownerReferences": [owner]},
+                "spec": {"replicas": count},
+                "status": {"replicas": count},
+            })
+        };
+        let (old, sent) = (object("old", "old", 1), object("new", "new", 2));
+        let cases = [
+            ("apps", "deployments", "old", "new"),
+            ("", "pods", "new", "old"),
+            ("apps", "statefulsets", "new", "new"),
+            ("apiextensions.k8s.io", "customresourcedefinitions", "old", "old"),
+        ];
+        for (group, plural, label, owner) in cases {
+            let mut new = sent.clone();
+            keep_all_but_status(&scope(group, plural), &old, &mut new);
+            let mut expected = object(label, owner, 1);
+            expected["status"] = json!({"replicas": 2});
+            assert_eq!(new, expected, "{plural}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_counts_no_generations_keeps_the_one_it_is_given() {
+        let generation = |group: &str, plural: &str| {
+            let mut object = json!({"metadata": {"name": "a", "generation": 5}});
+            let birth = Birth { uid: "u".to_owned(), timestamp: "t".to_owned() };
+            // Whatever else is wrong with it.
+            let _ = prepare_create(&scope(group, plural), &mut object, &birth, Tracking::Done);
+            object["metadata"]["generation"].clone()
+        };
+        assert_eq!(generation("", "configmaps"), 5);
+        assert_eq!(generation("apps", "deployments"), 1);
     }
 }

@@ -11,15 +11,19 @@
 
 mod access;
 mod allocate;
+mod continue_token;
 mod delete;
 mod dispatch;
 mod lifecycle;
+mod list;
 mod patch;
+mod patched;
 mod paths;
 mod read;
 mod reviews;
 mod scale;
 mod scope;
+mod submit;
 mod trace;
 mod watch;
 mod write;

@@ -5,39 +5,19 @@ use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
 use super::dispatch::{Answer, Asked};
+use super::patched::BodyPatch;
 use super::{Api, Change, Scope, Tracking};
 use crate::apply::managed_apply;
 use crate::apply::manager_name::validate_for_patch;
-use crate::decode::{PatchMedia, parse_patch};
+use crate::decode;
 use crate::error::{ApiError, ApiResult, Subject};
-use crate::patch::{PatchKind, apply_patch, unknown_operation_fields};
-use crate::schema::Node;
+use crate::field_error::{FieldError, FieldPath};
 
 const APPLY: &str = "application/apply-patch+yaml";
-const ACCEPTED: [&str; 4] = [
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    APPLY,
-];
-
 /// The media type of a body, without its parameters.
-fn media_type(asked: &Asked) -> &str {
+pub(super) fn media_type(asked: &Asked) -> &str {
     let given = asked.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     given.unwrap_or_default().split(';').next().unwrap_or_default().trim()
-}
-
-/// What the patch in the body makes of an object.
-pub(super) fn patched(asked: &Asked, current: &Value, schema: Node<'_>) -> ApiResult<Value> {
-    let media = media_type(asked);
-    let kind = PatchKind::of_media_type(media)
-        .ok_or_else(|| ApiError::unsupported_media_type(media, &ACCEPTED))?;
-    let media = match kind {
-        PatchKind::Json => PatchMedia::Json,
-        PatchKind::Merge => PatchMedia::Merge,
-        PatchKind::Strategic => PatchMedia::Strategic,
-    };
-    apply_patch(kind, current, &parse_patch(&asked.body, media)?.value, schema)
 }
 
 impl Asked {
@@ -49,19 +29,6 @@ impl Asked {
         }
         let subject = Subject { group: "meta.k8s.io", resource: "PatchOptions" };
         Err(ApiError::invalid(subject, "", &errors))
-    }
-
-    /// What is wrong with the patch itself, as far as that is no reason to refuse it.
-    fn patch_problems(&self) -> ApiResult<Vec<String>> {
-        let media = match PatchKind::of_media_type(media_type(self)) {
-            Some(PatchKind::Json) => PatchMedia::Json,
-            Some(PatchKind::Merge) => PatchMedia::Merge,
-            _ => PatchMedia::Strategic,
-        };
-        let patch = parse_patch(&self.body, media)?;
-        let mut problems = patch.strict_errors;
-        problems.extend(unknown_operation_fields(&patch.value));
-        self.strict(problems)
     }
 }
 
@@ -76,28 +43,20 @@ impl Api {
         if media == APPLY {
             return self.on_apply(asked, scope, name).await;
         }
-        if media == "application/strategic-merge-patch+json" && scope.kind.custom {
-            return Err(ApiError::unsupported_media_type(
-                media,
-                &[ACCEPTED[0], ACCEPTED[1], APPLY],
-            ));
-        }
-        if PatchKind::of_media_type(media).is_none() {
-            return Err(ApiError::unsupported_media_type(media, &ACCEPTED));
-        }
+        let kind = BodyPatch::kind(asked, scope.kind.custom)?;
         asked.check_patch_options(false)?;
         let types = self.registry.types();
         let manager = asked.manager()?;
         let writing = self.writing(&types, asked, &manager);
-        let problems = asked.patch_problems()?;
+        let (patch, validation) = (BodyPatch::read(asked, kind)?, asked.validation()?);
         let warnings = std::sync::Mutex::new(Vec::new());
         let make = |old: &Value| {
-            let new = patched(asked, old, scope.kind.schema.get().root())?;
-            let (new, warned) = asked.check_patched(scope, name, new)?;
+            let new = patch.apply(old, scope.kind.schema.get().root())?;
+            let (new, warned) = patch.settle(new, &scope.kind, validation)?;
+            check_uid(scope, name, old, &new)?;
             self.check_grant(&asked.identity, scope, Some(old), &new)?;
             if let Ok(mut warnings) = warnings.lock() {
-                warnings.clone_from(&problems);
-                warnings.extend(warned);
+                *warnings = warned;
                 warnings.extend(scope.warnings(&new, false));
             }
             Ok(new)
@@ -112,7 +71,7 @@ impl Api {
         let stored = self.update_object(scope, name, &change).await?;
         self.written(scope).await?;
         let response = self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted);
-        Ok(Answer { response, warnings: warnings.into_inner().unwrap_or_default() })
+        Ok(Answer { outcome: Ok(response), warnings: warnings.into_inner().unwrap_or_default() })
     }
 
     async fn on_apply(&self, asked: &Asked, scope: &Scope, name: &str) -> ApiResult<Answer> {
@@ -129,15 +88,21 @@ impl Api {
             })
         };
 
+        // What was merged is written as the type would be, which has fields that are never left out.
+        let settle = |object: Value| {
+            let normalized = decode::normalize(object, (&*scope.kind).into());
+            normalized.map(|normalized| normalized.object).map_err(ApiError::internal)
+        };
+
         if self.find(scope, name).await?.is_none() && subresource.is_none() {
-            let mut object = apply(None)?;
+            let mut object = settle(apply(None)?)?;
+            // There is no version to compare it with.
+            super::metadata_mut(&mut object).remove("resourceVersion");
             let given = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             if given.is_empty() {
                 object["metadata"]["name"] = name.into();
             } else if given != name {
-                return Err(ApiError::bad_request(format!(
-                    "the name of the object ({given}) does not match the name on the URL ({name})"
-                )));
+                return Err(ApiError::other_name(&given, name));
             }
             self.check_grant(&asked.identity, scope, None, &object)?;
             match self.create_object(scope, object, Tracking::Done, asked.options.dry_run).await {
@@ -148,12 +113,13 @@ impl Api {
                     self.written(scope).await?;
                     let code = StatusCode::CREATED;
                     let response = self.show(scope, &stored, code, &asked.options, asked.wanted);
-                    return Ok(Answer { response, warnings });
+                    return Ok(Answer { outcome: Ok(response), warnings });
                 }
             }
         }
         let make = |old: &Value| {
-            let new = apply(Some(old))?;
+            let new = settle(apply(Some(old))?)?;
+            check_uid(scope, name, old, &new)?;
             self.check_grant(&asked.identity, scope, Some(old), &new)?;
             Ok(new)
         };
@@ -167,6 +133,19 @@ impl Api {
         let stored = self.update_object(scope, name, &change).await?;
         self.written(scope).await?;
         let response = self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted);
-        Ok(Answer { response, warnings })
+        Ok(Answer { outcome: Ok(response), warnings })
     }
+}
+
+/// A patch that changes the uid makes another object of it; an update with another uid is about an
+/// object that is gone, which is found out elsewhere.
+fn check_uid(scope: &Scope, name: &str, old: &Value, new: &Value) -> ApiResult<()> {
+    let uid = &new["metadata"]["uid"];
+    if uid.as_str().is_none_or(str::is_empty) || *uid == old["metadata"]["uid"] {
+        return Ok(());
+    }
+    let path = FieldPath::new("metadata").child("uid");
+    let error = || FieldError::invalid(&path, uid, "field is immutable");
+    // It is found twice: among the metadata, and as what identifies the object.
+    Err(ApiError::invalid(scope.kind_subject(), name, &[error(), error()]))
 }

@@ -1,11 +1,13 @@
 //! Paths that are not resources: health, version, discovery, schemas, metrics.
 
+use std::collections::BTreeSet;
+
 use http::header::ACCEPT;
 use http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::Api;
-use crate::answer::{self, Body, Wanted};
+use crate::answer::{self, Body, Offer, Wanted};
 use crate::audit::AuditLog;
 use crate::discovery;
 use crate::error::{ApiError, ApiResult};
@@ -16,6 +18,8 @@ use crate::resource::ResourceType;
 /// The version of Kubernetes whose behaviour this server has.
 const MAJOR: &str = "1";
 const MINOR: &str = "36";
+/// The oldest version whose clients it understands as well.
+const OLDEST_MINOR: &str = "35";
 
 impl Api {
     pub(super) fn answer_path(
@@ -25,29 +29,32 @@ impl Api {
         headers: &HeaderMap,
     ) -> ApiResult<Response<Body>> {
         let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            return Err(ApiError::no_such_path());
+        let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+        // The others answer whatever the method.
+        let only_get = matches!(parts.as_slice(), ["version" | "api"] | ["api" | "apis", _, ..]);
+        if only_get && *method != Method::GET {
+            return Err(ApiError::method_not_allowed());
         }
-        let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let types = self.registry.types();
         let document = match parts.as_slice() {
-            ["healthz" | "livez" | "readyz"] => return Ok(text("ok")),
+            ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "ping"] => {
+                return Ok(text("ok"));
+            }
             ["metrics"] => {
                 let unlogged = self.audit.as_ref().map_or(0, AuditLog::dropped);
                 return Ok(text(&self.metrics.text(self.flow.rejected(), unlogged)));
             }
             ["api" | "apis"] if discovery::wants_aggregated(accept) => {
                 let document = discovery::aggregated(&types, parts[0] == "api");
-                let body = document.to_string().into();
-                return Ok(answer::bytes(StatusCode::OK, discovery::AGGREGATED, body));
+                return Ok(answer::cacheable(headers, discovery::AGGREGATED, &document));
             }
             ["openapi", "v2"] => return Ok(openapi::version_2(accept)),
-            ["openapi", "v3"] => Some(self.openapi_index(&types)),
-            ["openapi", "v3", "api", version] => self.openapi_document(&types, "", version),
-            ["openapi", "v3", "apis", group, version] => {
-                self.openapi_document(&types, group, version)
-            }
+            ["openapi", "v3"] => return Ok(text(&self.openapi_index(&types).to_string())),
+            ["openapi", "v3", rest @ ..] => match self.openapi_document(&types, rest) {
+                None => return Ok(answer::nothing(StatusCode::NOT_FOUND)),
+                found => found,
+            },
             [".well-known", "openid-configuration"] => {
                 let keys = format!("https://{}/openid/v1/jwks", self.address);
                 Some(self.authenticator.issuer.discovery(&keys))
@@ -65,8 +72,17 @@ impl Api {
             ["apis", group, version] => discovery::resource_list(&types, group, version),
             _ => None,
         };
-        let document = document.ok_or_else(ApiError::page_not_found)?;
-        Ok(Wanted::from_headers(headers)?.value(StatusCode::OK, &document))
+        let document = document.ok_or_else(|| match parts.as_slice() {
+            ["api", ..] => self.nothing_in(""),
+            ["apis", group, ..] => self.nothing_in(group),
+            _ => ApiError::page_not_found(),
+        })?;
+        let offer = if parts.len() == 1 && parts[0].starts_with("api") {
+            Offer::Groups
+        } else {
+            Offer::One
+        };
+        Ok(Wanted::from_headers(headers, offer)?.value(StatusCode::OK, &document))
     }
 
     fn openapi_index(&self, types: &Types) -> Value {
@@ -76,28 +92,49 @@ impl Api {
                 Document::new(group, &version.name, resources, &published)
             })
         });
-        openapi::index(documents)
+        let reviews = discovery::review_types();
+        let groups: BTreeSet<&str> = reviews.iter().map(|kind| kind.group.as_str()).collect();
+        let reviews =
+            groups.into_iter().map(|group| Document::new(group, "v1", reviews, &published));
+        openapi::index(documents.chain(reviews))
     }
 
-    fn openapi_document(&self, types: &Types, group: &str, version: &str) -> Option<Value> {
-        let found = types.version(group, version)?;
-        let resources = found.types.values().map(|kind| &**kind);
-        Some(Document::new(group, version, resources, &published).to_json())
+    fn openapi_document(&self, types: &Types, path: &[&str]) -> Option<Value> {
+        let (group, version) = match path {
+            ["api", version] => ("", *version),
+            ["apis", group, version] => (*group, *version),
+            _ => return None,
+        };
+        let found = types.version(group, version).into_iter();
+        let found = found.flat_map(|version| version.types.values().map(|kind| &**kind));
+        let document =
+            Document::new(group, version, found.chain(discovery::review_types()), &published);
+        document.has_resources().then(|| document.to_json())
     }
 
     fn root_paths(&self, types: &Types) -> Vec<String> {
-        let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
-        for (group, versions) in types.groups().filter(|(group, _)| !group.is_empty()) {
-            paths.push(format!("/apis/{group}"));
-            paths.extend(versions.iter().map(|version| format!("/apis/{group}/{}", version.name)));
-        }
-        for path in ["healthz", "livez", "metrics", "openapi/v3", "readyz", "version"] {
-            paths.push(format!("/{path}"));
-        }
+        let mut paths = discovery::group_paths(types);
+        paths.extend(PATHS.map(str::to_owned));
         paths.sort();
         paths
     }
 }
+
+/// What is there besides groups.
+const PATHS: [&str; 12] = [
+    "/.well-known/openid-configuration",
+    "/api",
+    "/api/v1",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/openid/v1/jwks",
+    "/readyz",
+    "/version",
+];
 
 fn published(kind: &ResourceType) -> Option<Value> {
     kind.published.clone()
@@ -114,7 +151,7 @@ fn version() -> Value {
         "emulationMajor": MAJOR,
         "emulationMinor": MINOR,
         "minCompatibilityMajor": MAJOR,
-        "minCompatibilityMinor": MINOR,
+        "minCompatibilityMinor": OLDEST_MINOR,
         "gitVersion": format!("v{MAJOR}.{MINOR}.0+limen.{}", env!("CARGO_PKG_VERSION")),
         "gitCommit": "",
         "gitTreeState": "",

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::dispatch::{Answer, Asked};
 use super::write::new_uid;
 use super::{Api, Scope};
-use crate::answer::Wanted;
+use crate::answer::{Offer, Wanted};
 use crate::auth::{
     bound_object, self_subject_review, token_request, token_review_answer, token_review_question,
 };
@@ -32,7 +32,7 @@ impl Api {
         if asked.verb != Verb::Create || review.namespaced != asked.path.namespace.is_some() {
             return Err(ApiError::method_not_allowed());
         }
-        let wanted = Wanted::only_object(&asked.headers)?;
+        let wanted = Wanted::from_headers(&asked.headers, Offer::Review)?;
         let question = asked.typed_value(review.group, review.kind)?;
         let rbac = self.rbac.load_full();
         let user = &asked.identity;

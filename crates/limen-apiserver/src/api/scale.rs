@@ -1,17 +1,25 @@
 //! The scale subresource: a few numbers of an object, as an object of its own.
 
-use http::StatusCode;
+use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::dispatch::{Answer, Asked};
-use super::patch::patched;
+use super::patched::BodyPatch;
 use super::{Api, Change, Scope, Tracking};
-use crate::answer::jsonpath;
+use crate::answer::{Body, Form, Tables, jsonpath};
+use crate::apply::is_owned;
 use crate::error::{ApiError, ApiResult};
 use crate::field_error::{FieldError, FieldPath};
+use crate::kinds::scale::COLUMNS;
 use crate::request::Verb;
 use crate::resource::ScalePaths;
 use crate::schema::Schema;
+
+/// What a scale is to be: another one, or what a patch makes of it.
+enum Wish {
+    Scale(Value),
+    Patch(BodyPatch),
+}
 
 impl Api {
     pub(super) async fn on_scale(&self, asked: Asked, scope: Scope) -> ApiResult<Answer> {
@@ -19,26 +27,30 @@ impl Api {
         let paths = scope.kind.scale.clone().ok_or_else(ApiError::no_such_path)?;
         let found = self.find(&scope, &name).await?;
         let stored = found.ok_or_else(|| ApiError::not_found(scope.subject(), &name))?;
-        let current = scale_of(&scope.read(&stored), &paths);
+        let current = scope.read(&stored);
         if asked.verb == Verb::Get {
-            return Ok(asked.wanted.value(StatusCode::OK, &current).into());
+            return Ok(self.show_scale(&asked, &scale_of(&current, &paths)).into());
         }
 
         let manager = asked.manager()?;
         let types = self.registry.types();
         let writing = self.writing(&types, &asked, &manager);
-        let given = match asked.verb {
-            Verb::Update => Some(asked.typed_value("autoscaling", "Scale")?),
-            Verb::Patch => None,
+        let wanted = match asked.verb {
+            Verb::Update => Wish::Scale(asked.typed_value("autoscaling", "Scale")?),
+            Verb::Patch => {
+                let kind = BodyPatch::kind(&asked, scope.kind.custom)?;
+                Wish::Patch(BodyPatch::read(&asked, kind)?)
+            }
             _ => return Err(ApiError::method_not_allowed()),
         };
         let anything = Schema::anything();
         let make = |old: &Value| {
             let before = scale_of(old, &paths);
-            let wanted = match &given {
-                Some(scale) => scale.clone(),
-                None => patched(&asked, &before, anything.root())?,
+            let wanted = match &wanted {
+                Wish::Scale(scale) => scale.clone(),
+                Wish::Patch(patch) => patch.apply(&before, anything.root())?,
             };
+            check_name(&wanted, &name)?;
             check(&wanted, &name)?;
             let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
             if !version.is_empty() && before["metadata"]["resourceVersion"] != version {
@@ -48,16 +60,30 @@ impl Api {
             set(&mut new, &paths.spec, wanted["spec"]["replicas"].as_i64().unwrap_or(0));
             Ok(new)
         };
+        // Whoever scales takes the count from its owner; a count without one stays so.
+        let count: Vec<&str> = plain_fields(&paths.spec).collect();
+        let followed = is_owned(&current, &count);
         let change = Change {
             make: &make,
             subresource: Some("scale"),
-            tracking: Tracking::Record(&writing),
+            tracking: if followed { Tracking::Record(&writing) } else { Tracking::Done },
             honours_version: false,
             dry_run: asked.options.dry_run,
         };
         let stored = self.update_object(&scope, &name, &change).await?;
         let scale = scale_of(&scope.read(&stored), &paths);
-        Ok(asked.wanted.value(StatusCode::OK, &scale).into())
+        Ok(self.show_scale(&asked, &scale).into())
+    }
+
+    fn show_scale(&self, asked: &Asked, scale: &Value) -> Response<Body> {
+        if asked.wanted.form != Form::Table {
+            return asked.wanted.value(StatusCode::OK, scale);
+        }
+        let include = asked.options.include_object.as_deref();
+        let tables = Tables::of_columns(&COLUMNS, asked.wanted, include, self.now().as_second());
+        let metadata = json!({"resourceVersion": scale["metadata"]["resourceVersion"]});
+        let table = tables.table(&metadata, std::slice::from_ref(scale), true);
+        asked.wanted.value(StatusCode::OK, &table)
     }
 }
 
@@ -113,6 +139,13 @@ fn selector_text(selector: &Value) -> String {
     labels.chain(expressions).collect::<Vec<_>>().join(",")
 }
 
+fn check_name(scale: &Value, name: &str) -> ApiResult<()> {
+    match scale["metadata"]["name"].as_str() {
+        Some(given) if !given.is_empty() && given != name => Err(ApiError::other_name(given, name)),
+        _ => Ok(()),
+    }
+}
+
 fn check(scale: &Value, name: &str) -> ApiResult<()> {
     let replicas = &scale["spec"]["replicas"];
     let path = FieldPath::new("spec").child("replicas");
@@ -125,10 +158,15 @@ fn check(scale: &Value, name: &str) -> ApiResult<()> {
     Err(ApiError::invalid(subject, name, &[error]))
 }
 
+/// The fields of a path such as `.spec.replicas`.
+fn plain_fields(path: &str) -> impl Iterator<Item = &str> {
+    path.split('.').filter(|field| !field.is_empty())
+}
+
 /// Sets the number at a path of plain fields.
 fn set(object: &mut Value, path: &str, number: i64) {
     let mut place = object;
-    for field in path.split('.').filter(|field| !field.is_empty()) {
+    for field in plain_fields(path) {
         if !place.is_object() {
             *place = json!({});
         }

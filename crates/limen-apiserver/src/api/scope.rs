@@ -40,12 +40,24 @@ impl Scope {
         Subject { group: &self.kind.group, resource: &self.kind.kind }
     }
 
-    /// Whether objects are stored in another form than this type shows them in.
-    pub(crate) fn converts(&self) -> bool {
-        self.is_new_event() || self.fills_in()
+    /// The Go type that the real server has for an object, which some of its errors name.
+    pub(crate) fn go_type(&self) -> String {
+        if self.kind.custom {
+            return "unstructured.Unstructured".to_owned();
+        }
+        let package = match self.kind.group.split('.').next().unwrap_or_default() {
+            "" | "events" => "core",
+            package => package,
+        };
+        format!("{package}.{}", self.kind.kind)
     }
 
-    /// Events of the newer version are stored as those of the older one.
+    /// Whether objects are stored in another form than this type shows them in.
+    pub(crate) fn converts(&self) -> bool {
+        self.is_new_event() || self.kind.is_reshaped() || self.fills_in()
+    }
+
+    /// Whether objects are Events in their newer form, which are stored in the older one.
     fn is_new_event(&self) -> bool {
         self.kind.group == "events.k8s.io"
     }
@@ -58,15 +70,30 @@ impl Scope {
     /// The object in the form of this type.
     pub(crate) fn read(&self, stored: &StoredObject) -> Value {
         let mut object = stored.object(&self.api_version(), &self.kind.kind);
-        if self.fills_in() {
-            crate::crd::default(&mut object, self.kind.schema.get().root());
+        if self.is_new_event() {
+            return crate::kinds::event::to_events(&object);
         }
-        if self.is_new_event() { crate::kinds::event::to_events(&object) } else { object }
+        let reshaped = self.kind.is_reshaped();
+        if reshaped || self.fills_in() {
+            let schema = self.kind.schema.get();
+            if reshaped {
+                crate::crd::prune(&mut object, schema.root());
+            }
+            crate::crd::default(&mut object, schema.root());
+        }
+        object
     }
 
     /// An object of this type in the form that is stored.
     pub(crate) fn to_stored(&self, object: Value) -> Value {
         if self.is_new_event() { crate::kinds::event::to_core(&object) } else { object }
+    }
+
+    /// What everybody who asks for this type is warned of.
+    pub(crate) fn deprecation(&self) -> Option<String> {
+        let is_endpoints = self.kind.group.is_empty() && self.kind.kind == "Endpoints";
+        let built_in = is_endpoints.then(|| crate::kinds::ENDPOINTS_DEPRECATED.to_owned());
+        built_in.or_else(|| self.kind.among.as_ref()?.deprecation.clone())
     }
 
     /// What to warn a writer of.
@@ -84,13 +111,20 @@ impl Scope {
     pub(crate) fn check_fields(&self, fields: &FieldSelector) -> ApiResult<()> {
         for requirement in fields.requirements() {
             let field = requirement.field.as_str();
+            // Kinds that add no fields of their own share one rule, whatever their scope.
+            let plain = !self.kind.custom && self.kind.rules.selectable.is_empty();
             let known = field == "metadata.name"
-                || (field == "metadata.namespace" && self.kind.namespaced)
+                || (field == "metadata.namespace" && (self.kind.namespaced || plain))
                 || self.kind.rules.selectable.iter().any(|(name, _)| *name == field)
                 || self.kind.selectable_paths.iter().any(|path| path == field);
             if !known {
-                let message = format!("field label not supported: {field}");
-                return Err(ApiError::bad_request(message));
+                return Err(ApiError::bad_request(if plain {
+                    format!(
+                        "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    )
+                } else {
+                    format!("field label not supported: {field}")
+                }));
             }
         }
         Ok(())
@@ -100,4 +134,47 @@ impl Scope {
 /// `v1`, or `apps/v1`.
 pub(crate) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::builtin_types;
+
+    #[test]
+    fn fields_that_may_be_selected_by_depend_on_the_kind() {
+        let message = |plural: &str, selector: &str| {
+            let kind = builtin_types().into_iter().find(|kind| kind.plural == plural).unwrap();
+            let fields = FieldSelector::parse(selector).unwrap();
+            let checked = Scope::new(&Arc::new(kind), None).check_fields(&fields);
+            checked.map_or_else(|error| error.message, |()| String::new())
+        };
+        let plain =
+            "\"x.y\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"";
+        let cases = [
+            ("configmaps", "metadata.name=a,metadata.namespace!=b", ""),
+            ("configmaps", "x.y=1", plain),
+            ("clusterroles", "metadata.namespace=b", ""),
+            ("pods", "status.phase=Running", ""),
+            ("pods", "x.y=1", "field label not supported: x.y"),
+            ("namespaces", "metadata.namespace=a", "field label not supported: metadata.namespace"),
+        ];
+        for (plural, selector, expected) in cases {
+            assert_eq!(message(plural, selector), expected, "{plural} {selector}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_go_type() {
+        let types = builtin_types();
+        let named = |group: &str, plural: &str| {
+            let kind = types.iter().position(|it| it.group == group && it.plural == plural);
+            let kind = builtin_types().swap_remove(kind.unwrap());
+            Scope::new(&Arc::new(kind), None).go_type()
+        };
+        assert_eq!(named("", "configmaps"), "core.ConfigMap");
+        assert_eq!(named("events.k8s.io", "events"), "core.Event");
+        assert_eq!(named("rbac.authorization.k8s.io", "roles"), "rbac.Role");
+        assert_eq!(named("apps", "deployments"), "apps.Deployment");
+    }
 }

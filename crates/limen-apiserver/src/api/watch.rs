@@ -16,7 +16,7 @@ use limen_store::{Error as StoreError, Event, Revision, Watch, WatchFrom};
 use serde_json::{Value, json};
 
 use super::{Api, Scope};
-use crate::answer::{Body, Form, Tables, Wanted, metadata_only};
+use crate::answer::{Body, Form, Tables, Wanted};
 use crate::error::{ApiError, ApiResult};
 use crate::request::Options;
 use crate::storage::{StoredObject, store_error};
@@ -77,7 +77,7 @@ impl Stream {
         wanted: Wanted,
     ) -> ApiResult<Self> {
         let lifetime = match options.timeout_seconds {
-            Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
+            Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
             _ => Duration::from_secs(rand::random_range(LIFETIME)),
         };
         let stopping = api.stopping.clone();
@@ -114,13 +114,7 @@ impl Stream {
 
     /// Shows what is there already, and says when that is done if the client asked for it.
     async fn add_state(&mut self) -> ApiResult<Revision> {
-        let options = Options {
-            limit: None,
-            continue_token: None,
-            version: None,
-            version_match: None,
-            ..self.options.clone()
-        };
+        let options = self.options.clone().of_now();
         let listing = self.api.select(&self.scope, &options).await?;
         let mut out = Vec::new();
         for stored in &listing.items {
@@ -237,11 +231,11 @@ impl Stream {
     fn shown(&mut self, object: &Value) -> Value {
         match self.wanted.form {
             Form::Object => object.clone(),
-            Form::Metadata => metadata_only(object),
+            Form::Metadata | Form::MetadataList => self.wanted.metadata_only(object),
             Form::Table => {
                 let include = self.options.include_object.as_deref();
                 let now = self.api.now().as_second();
-                let tables = Tables::new(&self.scope.kind, include, now);
+                let tables = Tables::new(&self.scope.kind, self.wanted, include, now);
                 let metadata =
                     json!({"resourceVersion": object["metadata"]["resourceVersion"].clone()});
                 let header = !std::mem::replace(&mut self.header_sent, true);
@@ -251,19 +245,16 @@ impl Stream {
     }
 
     fn write_bookmark(&mut self, out: &mut Vec<u8>, revision: Revision, initial_end: bool) {
-        let mut metadata =
-            json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let mut object = json!({
+        // To those who want tables or metadata, a bookmark is an object like any other.
+        let object = self.shown(&json!({
             "kind": self.scope.kind.kind,
             "apiVersion": self.scope.api_version(),
             "metadata": metadata,
-        });
-        if self.wanted.form == Form::Metadata {
-            object = metadata_only(&object);
-        }
+        }));
         let event = json!({"type": "BOOKMARK", "object": object});
         out.extend_from_slice(format!("{event}\n").as_bytes());
     }

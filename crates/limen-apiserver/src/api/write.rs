@@ -26,8 +26,8 @@ impl Api {
         place(scope, &mut object)?;
         let metadata = metadata_mut(&mut object);
         let given = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or_default();
-        if !given.is_empty() {
-            return Err(ApiError::bad_request(
+        if given.parse::<u64>().is_ok_and(|version| version > 0) {
+            return Err(ApiError::unexplained(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
@@ -153,6 +153,10 @@ impl Api {
             check_identity(scope, name, &old, &new)?;
             let given = new["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             let pinned = !given.is_empty() && change.honours_version;
+            if pinned && given.parse::<u64>().is_err() {
+                let message = format!("strconv.ParseUint: parsing {given:?}: invalid syntax");
+                return Err(ApiError::unexplained(message));
+            }
             if pinned && given != stored.revision.to_string() {
                 return Err(ApiError::modified(scope.subject(), name));
             }
@@ -243,10 +247,13 @@ fn check_identity(scope: &Scope, name: &str, old: &Value, new: &Value) -> ApiRes
         object["metadata"][field].as_str().unwrap_or_default().to_owned()
     };
     let new_name = text(new, "name");
-    if new_name != name {
+    if new_name.is_empty() {
         return Err(ApiError::bad_request(format!(
-            "the name of the object ({new_name}) does not match the name on the URL ({name})"
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
+    }
+    if new_name != name {
+        return Err(ApiError::other_name(&new_name, name));
     }
     let (old_uid, new_uid) = (text(old, "uid"), text(new, "uid"));
     if !new_uid.is_empty() && new_uid != old_uid {

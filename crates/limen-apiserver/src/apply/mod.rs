@@ -40,6 +40,7 @@ use serde_json::{Value, json};
 pub(crate) use field_set::FieldSet;
 use last_applied::KUBECTL;
 use ownership::{Operation, Owned, Owner, Ownership, is_reset};
+use path::PathElement;
 use tracking::ApplyError;
 use types::Type;
 
@@ -51,6 +52,9 @@ const MAX_UPDATERS: usize = 10;
 
 /// The manager that owns what was there before anybody was followed.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// The subresource that counts replicas.
+const SCALE: &str = "scale";
 
 /// Metadata that nobody owns.
 const NEVER_OWNED: &[&[&str]] = &[
@@ -218,6 +222,13 @@ pub(crate) fn managed_update(
     object
 }
 
+/// Whether anybody owns the field at a path of named fields.
+pub(crate) fn is_owned(object: &Value, path: &[&str]) -> bool {
+    let path: Vec<PathElement> = path.iter().map(|name| PathElement::field(name)).collect();
+    let ownership = managed_fields(Some(object)).and_then(|entries| Ownership::read(entries).ok());
+    ownership.is_some_and(|all| all.owned.values().any(|owned| owned.set.has(&path)))
+}
+
 /// Gives owners their old times back if nothing but times changed, so that the object equals the
 /// old one. To be called again after admission, which may have undone a change.
 pub(crate) fn keep_times_if_unchanged(new: &mut Value, old: &Value) {
@@ -263,7 +274,13 @@ fn record_update(
     };
     let api_version = scope.api_version.to_owned();
     ownership.owned.insert(owner.clone(), Owned { set, api_version });
-    ownership.times.insert(owner, scope.now);
+    // Kubernetes translates between the owners of a Scale and those of its object, and loses the
+    // time on the way; owners are sorted by it.
+    if scope.subresource == SCALE {
+        ownership.times.remove(&owner);
+    } else {
+        ownership.times.insert(owner, scope.now);
+    }
     Ok(())
 }
 

@@ -7,13 +7,11 @@ use serde_json::Value;
 
 use super::follow::{Follower, Seen};
 use crate::api::{Api, Change, Deletion, Propagation, Scope, Tracking};
-use crate::crd::{Taken, accept, resource_types};
+use crate::crd::{CLEANUP, Taken, accept, resource_types, stored_type};
 use crate::error::ApiResult;
 use crate::request::Options;
 
 const GROUP: &str = "apiextensions.k8s.io";
-/// The finalizer that keeps a definition until its objects are gone.
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows changes that other servers on the same store make, and empties what is being deleted.
@@ -61,9 +59,7 @@ impl Api {
             }
             let taken = Taken::by_others(&definitions[n], &definitions);
             let status = accept(&definitions[n], &taken, &self.timestamp());
-            let finalizers = definitions[n]["metadata"]["finalizers"].as_array();
-            let guarded = finalizers.is_some_and(|list| list.iter().any(|name| name == CLEANUP));
-            if definitions[n]["status"] != status || !guarded {
+            if definitions[n]["status"] != status {
                 self.set_status(&definitions[n], &status).await?;
                 definitions[n]["status"] = status;
             }
@@ -75,17 +71,6 @@ impl Api {
 
     async fn set_status(&self, definition: &Value, status: &Value) -> ApiResult<()> {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-        let guard = |old: &Value| {
-            let mut new = old.clone();
-            let mut finalizers =
-                old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-            if !finalizers.iter().any(|name| name == CLEANUP) {
-                finalizers.push(CLEANUP.into());
-            }
-            new["metadata"]["finalizers"] = finalizers.into();
-            Ok(new)
-        };
-        self.change_definition(name, None, &guard).await?;
         let status = status.clone();
         let set = move |old: &Value| {
             let mut new = old.clone();
@@ -119,7 +104,7 @@ impl Api {
     async fn empty_leaving_definitions(&self) -> ApiResult<()> {
         let mut gone = false;
         for definition in self.all_definitions().await?.iter().filter(|found| is_leaving(found)) {
-            let Some(kind) = resource_types(definition).into_iter().next().map(Arc::new) else {
+            let Some(kind) = stored_type(definition).map(Arc::new) else {
                 continue;
             };
             let scope = Scope::new(&kind, None);

@@ -3,7 +3,8 @@
 //! One task keeps a graph of who owns whom, by uid, from the metadata of every object in the
 //! store, and acts on three things:
 //!
-//! - an object is gone: what it owned and nobody else owns is deleted;
+//! - an object is gone: what it owned and nobody else owns is deleted, and what somebody else
+//!   owns too forgets it;
 //! - an object waits with the finalizer `foregroundDeletion`: what it owns is deleted first;
 //! - an object waits with the finalizer `orphan`: what it owns is let go first.
 
@@ -16,9 +17,10 @@ use limen_store::{Entry, Event};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::MANAGER;
 use super::follow::{Follower, Seen};
 use crate::api::{
-    Api, Change, Deletion, FOREGROUND, ORPHAN, Propagation, Scope, Tracking, metadata_mut,
+    Api, Change, Deletion, FOREGROUND, ORPHAN, Propagation, Scope, Tracking, Writing, metadata_mut,
 };
 use crate::error::{ApiError, ApiResult};
 use crate::storage::{all_prefix, place_of};
@@ -149,11 +151,6 @@ impl Graph {
         self.owned.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// Whether an object is there and not about to go as soon as it owns nothing.
-    fn stays(&self, uid: &Uid) -> bool {
-        self.objects.get(uid).is_some_and(|object| !(object.deleting && object.foreground))
-    }
-
     /// Whether an object owns another one, or owns one that does, and so on.
     fn is_above(&self, uid: &Uid, other: &Uid) -> bool {
         let mut seen = HashSet::new();
@@ -176,6 +173,23 @@ impl Graph {
                 && !object.owners.is_empty()
                 && object.owners.iter().all(|owner| !self.objects.contains_key(&owner.uid))
         })
+    }
+
+    /// Whether an owner is there to stay, and does not wait for what it owns to go.
+    fn is_solid(&self, owner: &Uid) -> bool {
+        let waits = |object: &Object| object.deleting && object.foreground;
+        self.objects.get(owner).is_some_and(|object| !waits(object))
+    }
+
+    /// The owners that an object need not name any longer, since another one keeps it.
+    fn needless_owners(&self, uid: &Uid) -> Vec<Uid> {
+        let owners = self.objects.get(uid).map(|object| object.owners.as_slice());
+        let (solid, needless): (Vec<&Owner>, Vec<&Owner>) =
+            owners.unwrap_or_default().iter().partition(|owner| self.is_solid(&owner.uid));
+        if solid.is_empty() {
+            return Vec::new();
+        }
+        needless.into_iter().map(|owner| owner.uid.clone()).collect()
     }
 }
 
@@ -229,7 +243,7 @@ impl Collector {
         } else if self.graph.is_abandoned(uid) {
             self.delete(uid, None).await
         } else {
-            Ok(())
+            self.forget(uid, self.graph.needless_owners(uid)).await
         };
         match outcome {
             Err(error)
@@ -248,8 +262,9 @@ impl Collector {
         for uid in self.graph.owned_by(owner) {
             let Some(object) = self.graph.objects.get(&uid) else { continue };
             // Somebody else still owns it: it stays, and only ceases to be owned by this one.
-            if object.owners.iter().any(|other| self.graph.stays(&other.uid)) {
-                self.disown(&uid, owner).await?;
+            let needless = self.graph.needless_owners(&uid);
+            if !needless.is_empty() {
+                self.forget(&uid, needless).await?;
                 continue;
             }
             // In a circle, everybody would wait for everybody else.
@@ -266,20 +281,22 @@ impl Collector {
     /// Takes an object off the owners of what it owns, and lets the object go.
     async fn let_go(&self, owner: &Uid) -> ApiResult<()> {
         for uid in self.graph.owned_by(owner) {
-            self.disown(&uid, owner).await?;
+            self.forget(&uid, vec![owner.clone()]).await?;
         }
         self.remove_finalizer(owner, ORPHAN).await
     }
 
-    /// Takes an owner off an object.
-    async fn disown(&self, uid: &Uid, owner: &Uid) -> ApiResult<()> {
-        let Some((scope, name)) = self.locate(uid) else { return Ok(()) };
-        let gone = owner.clone();
+    /// Takes these owners off an object.
+    async fn forget(&self, uid: &Uid, owners: Vec<Uid>) -> ApiResult<()> {
+        let Some((scope, name)) = self.locate(uid).filter(|_| !owners.is_empty()) else {
+            return Ok(());
+        };
+        let is_kept = move |reference: &Value| {
+            !owners.iter().any(|owner| reference["uid"].as_str() == Some(owner))
+        };
         let make = move |old: &Value| {
             let mut new = old.clone();
-            retain_or_remove(&mut new, "ownerReferences", |owner| {
-                owner["uid"].as_str() != Some(&*gone)
-            });
+            retain_or_remove(&mut new, "ownerReferences", &is_kept);
             Ok(new)
         };
         ignore_missing(self.change(&scope, &name, &make).await)
@@ -311,10 +328,13 @@ impl Collector {
         name: &str,
         make: &(dyn Fn(&Value) -> ApiResult<Value> + Send + Sync),
     ) -> ApiResult<()> {
+        let types = self.api.registry.types();
+        let now = self.api.now();
+        let writing = Writing { types: &types, manager: MANAGER, subresource: "", now };
         let change = Change {
             make,
             subresource: None,
-            tracking: Tracking::Done,
+            tracking: Tracking::Record(&writing),
             honours_version: false,
             dry_run: false,
         };
@@ -389,6 +409,30 @@ mod tests {
         assert!(graph.is_above(&"b".into(), &"a".into()));
         assert!(graph.is_above(&"a".into(), &"d".into()));
         assert!(!graph.is_above(&"d".into(), &"a".into()));
+    }
+
+    #[test]
+    fn an_object_forgets_the_owners_that_are_gone_or_going_while_another_stays() {
+        let here = |uid: &str| json!({"uid": uid});
+        let waiting =
+            json!({"uid": "a", "deletionTimestamp": "t", "finalizers": ["foregroundDeletion"]});
+        let cases = [
+            (vec![here("a"), here("b")], vec![]),
+            (vec![here("a")], vec!["b"]),
+            (vec![], vec![]),
+            (vec![waiting.clone(), here("b")], vec!["a"]),
+            (vec![waiting], vec![]),
+        ];
+        for (owners, expected) in cases {
+            let mut graph = Graph::default();
+            for (key, owner) in ["a", "b"].into_iter().zip(&owners) {
+                graph.put(&entry(key, owner));
+            }
+            let owned = json!({"uid": "c", "ownerReferences": [{"uid": "a"}, {"uid": "b"}]});
+            let c = graph.put(&entry("c", &owned)).unwrap();
+            let expected: Vec<Uid> = expected.into_iter().map(Uid::from).collect();
+            assert_eq!(graph.needless_owners(&c), expected, "{owners:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod bootstrap;
 mod custom_resources;
 mod follow;
 mod garbage;
+mod namespace_conditions;
 mod namespaces;
 mod retention;
 
@@ -19,6 +20,9 @@ use tokio::task::JoinHandle;
 pub(crate) use bootstrap::bootstrap;
 
 use crate::api::Api;
+
+/// Who the controllers are in `managedFields`: the name that people know from Kubernetes.
+const MANAGER: &str = "kube-controller-manager";
 
 /// Starts all of them; they end when the API is stopping.
 pub(crate) fn start(api: &Arc<Api>) -> Vec<JoinHandle<()>> {

@@ -4,10 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::MANAGER;
 use super::follow::{Follower, Seen};
-use crate::api::{Api, Change, Deletion, Propagation, Scope, Tracking};
+use super::namespace_conditions::Remains;
+use crate::api::{Api, Change, Deletion, Propagation, Scope, Tracking, Writing};
 use crate::error::ApiResult;
 use crate::request::Options;
 use crate::storage::{StoredObject, all_prefix};
@@ -75,20 +77,17 @@ impl Emptier {
 
     /// Deletes everything in a namespace. Returns whether nothing was left, so that it could go.
     async fn empty(&self, name: &str) -> ApiResult<bool> {
-        let mut left = Vec::new();
+        let mut remains = Remains::default();
         for kind in self.api.registry.types().stored() {
             if !kind.namespaced {
                 continue;
             }
             let scope = Scope::new(&kind, Some(name));
-            let count = self.empty_of(&scope).await?;
-            if count > 0 {
-                let group =
-                    if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
-                left.push(format!("{}{group} has {count} resource instances", kind.plural));
+            if let Err(error) = self.empty_of(&scope, &mut remains).await {
+                remains.failures.push(error.message);
             }
         }
-        if left.is_empty() {
+        if remains.is_empty() {
             self.update(name, "finalize", &|old| {
                 let mut new = old.clone();
                 if let Some(finalizers) = new["spec"]["finalizers"].as_array_mut() {
@@ -100,25 +99,21 @@ impl Emptier {
             return Ok(true);
         }
         let now = self.api.timestamp();
-        let message = format!("Some resources are remaining: {}", left.join(", "));
         self.update(name, "status", &|old| {
             let mut new = old.clone();
-            set_condition(
-                &mut new,
-                "NamespaceContentRemaining",
-                "SomeResourcesRemain",
-                &message,
-                &now,
-            );
+            remains.report(&mut new, &now);
             Ok(new)
         })
         .await?;
         Ok(false)
     }
 
-    /// Deletes what there is of one type. Returns how many objects are left.
-    async fn empty_of(&self, scope: &Scope) -> ApiResult<usize> {
+    /// Deletes what there is of one type, and counts what is left.
+    async fn empty_of(&self, scope: &Scope, remains: &mut Remains) -> ApiResult<()> {
         let listing = self.api.select(scope, &Options::default()).await?;
+        if listing.items.is_empty() {
+            return Ok(());
+        }
         let deletion =
             Deletion { propagation: Some(Propagation::Background), ..Deletion::default() };
         for stored in &listing.items {
@@ -130,10 +125,19 @@ impl Emptier {
                 Err(error) => return Err(error),
             }
         }
-        if listing.items.is_empty() {
-            return Ok(0);
+        let left = self.api.select(scope, &Options::default()).await?.items;
+        if !left.is_empty() {
+            let kind = format!("{}.{}", scope.kind.plural, scope.kind.group);
+            remains.objects.insert(kind, left.len());
         }
-        Ok(self.api.select(scope, &Options::default()).await?.items.len())
+        for stored in &left {
+            let object = scope.read(stored);
+            let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+            for finalizer in finalizers.filter_map(Value::as_str) {
+                *remains.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+            }
+        }
+        Ok(())
     }
 
     async fn update(
@@ -142,35 +146,16 @@ impl Emptier {
         subresource: &str,
         make: &(dyn Fn(&Value) -> ApiResult<Value> + Send + Sync),
     ) -> ApiResult<()> {
+        let types = self.api.registry.types();
+        let now = self.api.now();
+        let writing = Writing { types: &types, manager: MANAGER, subresource, now };
         let change = Change {
             make,
             subresource: Some(subresource),
-            tracking: Tracking::Done,
+            tracking: Tracking::Record(&writing),
             honours_version: false,
             dry_run: false,
         };
         self.api.update_object(&self.namespaces, name, &change).await.map(drop)
     }
-}
-
-fn set_condition(namespace: &mut Value, kind: &str, reason: &str, message: &str, now: &str) {
-    let condition = json!({
-        "type": kind,
-        "status": "True",
-        "lastTransitionTime": now,
-        "reason": reason,
-        "message": message,
-    });
-    let conditions = &mut namespace["status"]["conditions"];
-    let mut list = conditions.as_array().cloned().unwrap_or_default();
-    match list.iter_mut().find(|found| found["type"] == kind) {
-        Some(found) if found["message"] == message => return,
-        Some(found) => {
-            let since = found["lastTransitionTime"].clone();
-            *found = condition;
-            found["lastTransitionTime"] = since;
-        }
-        None => list.push(condition),
-    }
-    *conditions = list.into();
 }

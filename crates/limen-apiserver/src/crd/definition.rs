@@ -246,7 +246,7 @@ fn check_spec(spec: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         check_schemas(Some(n), has_status(version), errors);
         check_rest(Some(n), errors);
     }
-    check_versions(versions, &versions_path, errors);
+    check_versions(spec, &versions_path, errors);
     if let Some(first) = versions.first() {
         label(text(first, "name"), &path.child("version"), errors);
     }
@@ -336,17 +336,22 @@ fn check_deprecation(version: &Value, path: &FieldPath, errors: &mut Vec<FieldEr
     }
 }
 
-fn check_versions(versions: &[Value], path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn check_versions(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let versions = list(spec, "versions");
+    let shown = || match present(spec, "versions") {
+        Some(_) => internal_versions(versions),
+        None => "null".to_owned(),
+    };
     let mut names: Vec<&str> = versions.iter().map(|version| text(version, "name")).collect();
     names.sort_unstable();
     let unique = names.windows(2).all(|pair| pair[0] != pair[1]);
     if !unique {
         let detail = "must contain unique version names";
-        errors.push(FieldError::invalid_shown(path, &internal_versions(versions), detail));
+        errors.push(FieldError::invalid_shown(path, &shown(), detail));
     }
     if versions.iter().filter(|version| flag(version, "storage")).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid_shown(path, &internal_versions(versions), detail));
+        errors.push(FieldError::invalid_shown(path, &shown(), detail));
     }
 }
 

@@ -34,6 +34,6 @@ pub(crate) use definition::{
     default as default_definition, prepare_update, validate as validate_definition,
 };
 pub(crate) use definition::{validate_update as validate_definition_update, warnings};
-pub(crate) use resource_types::resource_types;
-pub(crate) use status::{Taken, accept};
-pub(crate) use values::{default, validate, validate_scale, validate_status};
+pub(crate) use resource_types::{resource_types, stored_type};
+pub(crate) use status::{CLEANUP, Taken, accept, terminate};
+pub(crate) use values::{default, prune, validate, validate_scale, validate_status};

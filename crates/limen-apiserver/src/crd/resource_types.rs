@@ -7,8 +7,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::definition::storage_version;
 use super::schema_json::{flag, list, present, text, texts};
-use crate::resource::{Columns, LazySchema, PathColumn, ResourceType, Rules, ScalePaths};
+use crate::registry::maturity;
+use crate::resource::{
+    AmongVersions, Columns, LazySchema, PathColumn, ResourceType, Rules, ScalePaths,
+};
 use crate::schema::Schema;
 
 const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
@@ -16,15 +20,28 @@ const AGE: &str = "CreationTimestamp is a timestamp representing the server time
 /// The types that a definition serves, by the names that it was given.
 pub(crate) fn resource_types(definition: &Value) -> Vec<ResourceType> {
     let Some(spec) = definition.get("spec") else { return Vec::new() };
-    let names = definition
-        .pointer("/status/acceptedNames")
-        .filter(|names| !text(names, "plural").is_empty())
-        .unwrap_or(&spec["names"]);
+    let names = names_of(definition);
     let served = list(spec, "versions").iter().filter(|version| flag(version, "served"));
-    served.map(|version| resource_type(spec, names, version)).collect()
+    served.map(|version| resource_type(definition, names, version)).collect()
 }
 
-fn resource_type(spec: &Value, names: &Value, version: &Value) -> ResourceType {
+/// The type of a definition's objects, in whichever version: all of them are stored in one place,
+/// even those of versions that are no longer served.
+pub(crate) fn stored_type(definition: &Value) -> Option<ResourceType> {
+    let version = list(definition.get("spec")?, "versions").first()?;
+    Some(resource_type(definition, names_of(definition), version))
+}
+
+/// The names that a definition was given, or asks for.
+fn names_of(definition: &Value) -> &Value {
+    definition
+        .pointer("/status/acceptedNames")
+        .filter(|names| !text(names, "plural").is_empty())
+        .unwrap_or(&definition["spec"]["names"])
+}
+
+fn resource_type(definition: &Value, names: &Value, version: &Value) -> ResourceType {
+    let spec = &definition["spec"];
     let owned = |json: &Value, name: &str| text(json, name).to_owned();
     let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let subresources = present(version, "subresources");
@@ -50,7 +67,30 @@ fn resource_type(spec: &Value, names: &Value, version: &Value) -> ResourceType {
         custom: true,
         selectable_paths: selectable_paths(version),
         published: version.pointer("/schema/openAPIV3Schema").cloned(),
+        among: Some(AmongVersions {
+            storage: storage_version(definition).unwrap_or_default().to_owned(),
+            deprecation: flag(version, "deprecated").then(|| deprecation(spec, names, version)),
+            reshaped: list(spec, "versions").len() > 1
+                || definition["metadata"]["generation"].as_i64() > Some(1),
+        }),
     }
+}
+
+/// What to warn users of a deprecated version of: the definition's words, or where to go instead.
+fn deprecation(spec: &Value, names: &Value, version: &Value) -> String {
+    if let Some(warning) = present(version, "deprecationWarning").and_then(Value::as_str) {
+        return warning.to_owned();
+    }
+    let (group, kind) = (text(spec, "group"), text(names, "kind"));
+    let deprecated = text(version, "name");
+    let better = list(spec, "versions").iter().filter(|other| {
+        flag(other, "served")
+            && !flag(other, "deprecated")
+            && maturity(text(other, "name")) > maturity(deprecated)
+    });
+    let best = better.map(|other| text(other, "name")).max_by_key(|name| maturity(name));
+    let instead = best.map(|best| format!("; use {group}/{best} {kind}")).unwrap_or_default();
+    format!("{group}/{deprecated} {kind} is deprecated{instead}")
 }
 
 fn scale_paths(scale: &Value) -> ScalePaths {
@@ -99,4 +139,29 @@ fn columns(version: &Value) -> Vec<PathColumn> {
 fn selectable_paths(version: &Value) -> Vec<String> {
     let paths = list(version, "selectableFields").iter().map(|field| text(field, "jsonPath"));
     paths.map(|path| path.trim_start_matches('.').to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_deprecated_version_says_what_to_use_instead() {
+        let spec = |better: &[&str]| {
+            let version = |name: &&str| json!({"name": name, "served": true});
+            json!({"group": "g", "versions": better.iter().map(version).collect::<Vec<_>>()})
+        };
+        let old = json!({"name": "v1beta1", "deprecated": true});
+        let own = json!({"name": "v1beta1", "deprecated": true, "deprecationWarning": "go away"});
+        let cases = [
+            (spec(&["v1alpha1", "v1beta2", "v1"]), &old, "g/v1beta1 K is deprecated; use g/v1 K"),
+            (spec(&["v1alpha1"]), &old, "g/v1beta1 K is deprecated"),
+            (spec(&["v1"]), &own, "go away"),
+        ];
+        for (spec, version, expected) in cases {
+            assert_eq!(deprecation(&spec, &json!({"kind": "K"}), version), expected);
+        }
+    }
 }

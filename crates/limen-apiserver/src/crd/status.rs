@@ -108,6 +108,21 @@ pub(crate) fn accept(definition: &Value, taken: &Taken, now: &str) -> Value {
     json!({"conditions": conditions, "acceptedNames": names, "storedVersions": stored})
 }
 
+/// The finalizer that keeps a definition until its objects are gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Marks a definition that is about to be deleted: its objects go first.
+pub(crate) fn terminate(definition: &mut Value, finalizers: &mut Vec<Value>, now: &str) {
+    if !finalizers.iter().any(|name| name == CLEANUP) {
+        finalizers.push(CLEANUP.into());
+    }
+    let message =
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    let mut conditions = list(&definition["status"], "conditions").to_vec();
+    set_condition(&mut conditions, "Terminating", true, "InstanceDeletionPending", message, now);
+    definition["status"]["conditions"] = conditions.into();
+}
+
 /// Gives the requested name if it is the definition's own or free; else returns it.
 fn settle(
     requested: &Value,

@@ -126,6 +126,11 @@ pub(crate) struct Normalized {
     pub strict_errors: Vec<String>,
 }
 
+/// What is wrong with a JSON text, in the words of Go's parser.
+pub(crate) fn json_problem(text: &[u8]) -> Option<String> {
+    json::parse(text).err()
+}
+
 /// The error for a body of more than [`MAX_BODY`] bytes.
 pub(crate) fn too_large() -> ApiError {
     ApiError::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
@@ -207,12 +212,47 @@ pub(crate) fn decode_options(body: &[u8], media: Media, kind: &str) -> ApiResult
 pub(crate) fn normalize(object: Value, expected: Expected<'_>) -> Result<Normalized, String> {
     let raw = Raw::from(object);
     let named = TypeName::of(&raw)?.or(expected);
-    if expected.custom.is_none() {
-        named.check(expected)?;
-    }
     let Raw::Object(fields) = raw else { return Err("the object is not an object".to_owned()) };
+    if expected.custom.is_none()
+        && let Err(error) = named.check(expected)
+    {
+        // It is read as what it says it is before anybody looks at what it should be.
+        let own = Expected {
+            group: &named.group,
+            version: &named.version,
+            kind: &named.kind,
+            custom: None,
+        };
+        if let Ok(definition) = definition_of(own) {
+            typed::decode(definition, fields)?;
+        }
+        return Err(error);
+    }
     let (object, strict_errors) = objects_fields(expected, fields)?;
     Ok(Normalized { object: object.into(), strict_errors })
+}
+
+/// What the converter behind strategic merge patches says in place of a decoder's sentence about a
+/// value of a wrong type.
+pub(crate) fn unrestorable(sentence: &str) -> String {
+    let parts = || {
+        let rest = sentence.strip_prefix("json: cannot unmarshal ")?;
+        let (found, rest) = rest.split_once(" into Go ")?;
+        Some((found, rest.rsplit_once(" of type ")?.1))
+    };
+    let Some((found, wanted)) = parts() else { return sentence.to_owned() };
+    let found = match found {
+        "object" => "map",
+        "array" => "slice",
+        "number" => "int64",
+        scalar => scalar,
+    };
+    match wanted {
+        wanted if wanted.starts_with("map[") => format!("cannot restore map from {found}"),
+        wanted if wanted.starts_with("[]") => format!("cannot restore slice from {found}"),
+        wanted if wanted.contains('.') => format!("cannot restore struct from: {found}"),
+        scalar => format!("unrecognized type: {scalar}"),
+    }
 }
 
 fn objects_fields(

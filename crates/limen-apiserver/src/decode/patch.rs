@@ -27,7 +27,8 @@ pub(crate) enum PatchMedia {
 pub(crate) struct Patch {
     /// What it says: a list of operations for a JSON patch, else an object.
     pub value: Value,
-    /// Its duplicate and unknown fields, each as `duplicate field "data.a"`.
+    /// Its duplicate and unknown fields, each as `duplicate field "data.a"`, or as
+    /// `line 1: key "data" already set in map` in YAML.
     pub strict_errors: Vec<String>,
 }
 
@@ -73,11 +74,7 @@ fn applied(body: &[u8]) -> Result<Patch, String> {
             return Err(format!("error unmarshaling JSON: while decoding JSON: {error}"));
         }
     };
-    let strict_errors = match document.duplicates.as_slice() {
-        [] => Vec::new(),
-        lines => vec![format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "))],
-    };
-    Ok(Patch { value: raw.into_value(), strict_errors })
+    Ok(Patch { value: raw.into_value(), strict_errors: document.duplicates })
 }
 
 fn operations(body: &[u8]) -> Result<Patch, String> {

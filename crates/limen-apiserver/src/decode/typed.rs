@@ -301,8 +301,11 @@ impl Decoder {
         let is_collection = matches!(field.shape, Shape::List(_) | Shape::Map(_) | Shape::Bytes);
         let is_struct =
             matches!(field.shape, Shape::Struct(_) | Shape::IntOrString | Shape::Quantity);
+        // An empty list of owners is not the same as none: it takes the fields from all of them.
+        let resets_owners = field.name == "managedFields" && self.path == "metadata";
         Ok(match (empty && !is_struct, field.omit) {
             (false, _) => Some(value),
+            _ if resets_owners && value.is_array() => Some(value),
             (true, Omit::Never) if is_collection => Some(Value::Null),
             (true, Omit::Never) => Some(value),
             (true, _) => None,

@@ -7,7 +7,7 @@ mod rows;
 
 use serde_json::{Value, json};
 
-pub(crate) use rows::{Review, reviews};
+pub(crate) use rows::{Review, review_types, reviews};
 
 use self::rows::{Row, rows};
 use crate::registry::{Types, Version};
@@ -50,7 +50,36 @@ fn named_groups(types: &Types) -> Vec<(String, Vec<String>)> {
             groups.push((review.group.to_owned(), vec!["v1".to_owned()]));
         }
     }
+    let place = |group: &str| GROUPS.iter().position(|known| *known == group);
+    groups.sort_by_key(|(group, _)| place(group).unwrap_or(GROUPS.len()));
     groups
+}
+
+/// Clients that look for a kind in all groups take the first that has it, so their order matters:
+/// it is that of Kubernetes, with the groups of custom resources after these.
+const GROUPS: [&str; 12] = [
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "apiextensions.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+];
+
+/// The paths of `/apis` and all that is below it, down to versions.
+pub(crate) fn group_paths(types: &Types) -> Vec<String> {
+    let mut paths = vec!["/apis".to_owned(), "/apis/".to_owned()];
+    for (group, versions) in named_groups(types) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+    }
+    paths
 }
 
 fn group_document(group: &str, versions: &[String]) -> Value {
@@ -116,11 +145,7 @@ pub(crate) fn aggregated(types: &Types, core: bool) -> Value {
                     })
                 })
                 .collect();
-            let metadata = if group.is_empty() {
-                json!({"creationTimestamp": null})
-            } else {
-                json!({"name": group, "creationTimestamp": null})
-            };
+            let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -140,6 +165,6 @@ fn all_rows(types: &Types, group: &str, version: &str) -> Vec<Row> {
         let reviews = reviews().iter().filter(|review| review.group == group);
         all.extend(reviews.map(Review::row));
     }
-    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all.sort_by(|a, b| a.resource_name().cmp(b.resource_name()));
     all
 }

@@ -1,12 +1,14 @@
 //! One row for each resource and subresource.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::resource::ResourceType;
+use crate::resource::{Columns, LazySchema, ResourceType, Rules};
+use crate::schema::builtin;
+use crate::schema::types::definition_name;
 
 const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -42,6 +44,13 @@ pub(crate) fn reviews() -> &'static [Review] {
     &REVIEWS
 }
 
+/// The reviews as types, for describing them.
+pub(crate) fn review_types() -> &'static [ResourceType] {
+    static TYPES: LazyLock<Vec<ResourceType>> =
+        LazyLock::new(|| REVIEWS.iter().map(Review::resource_type).collect());
+    &TYPES
+}
+
 impl Review {
     const fn new(
         group: &'static str,
@@ -52,6 +61,30 @@ impl Review {
         Self { group, plural, kind, namespaced }
     }
 
+    fn resource_type(&self) -> ResourceType {
+        let definition = definition_name(self.group, "v1", self.kind);
+        ResourceType {
+            group: self.group.to_owned(),
+            version: "v1".to_owned(),
+            kind: self.kind.to_owned(),
+            list_kind: String::new(),
+            plural: self.plural.to_owned(),
+            singular: self.kind.to_lowercase(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: self.namespaced,
+            has_status: false,
+            scale: None,
+            columns: Columns::Paths(Vec::new()),
+            rules: Rules::NONE,
+            schema: LazySchema::new(move || builtin(&definition)),
+            custom: false,
+            selectable_paths: Vec::new(),
+            published: None,
+            among: None,
+        }
+    }
+
     pub(super) fn row(&self) -> Row {
         Row {
             name: self.plural.to_owned(),
@@ -59,6 +92,7 @@ impl Review {
             namespaced: self.namespaced,
             kind: (self.group.to_owned(), "v1".to_owned(), self.kind.to_owned()),
             foreign: false,
+            custom: false,
             verbs: &["create"],
             short_names: Vec::new(),
             categories: Vec::new(),
@@ -77,6 +111,7 @@ pub(super) struct Row {
     kind: (String, String, String),
     /// Whether that is of another group than the resource.
     foreign: bool,
+    custom: bool,
     verbs: &'static [&'static str],
     short_names: Vec<String>,
     categories: Vec<String>,
@@ -85,8 +120,15 @@ pub(super) struct Row {
 }
 
 /// As Kubernetes makes it: the start of a digest of group, version and kind.
-fn storage_hash(group: &str, version: &str, kind: &str) -> String {
-    let text = format!("{group}/{version}/{kind}");
+fn storage_hash(kind: &ResourceType) -> String {
+    let (group, version) = match (kind.group.as_str(), &kind.among) {
+        (group, Some(among)) => (group, among.storage.as_str()),
+        // The real server keeps these in older forms than it shows them in.
+        ("events.k8s.io", None) => ("", "v1"),
+        (group @ "apiextensions.k8s.io", None) => (group, "v1beta1"),
+        (group, None) => (group, kind.version.as_str()),
+    };
+    let text = format!("{group}/{version}/{}", kind.kind);
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
     STANDARD.encode(&digest.as_ref()[..8])
 }
@@ -104,6 +146,7 @@ fn type_rows(kind: &ResourceType) -> Vec<Row> {
         namespaced: kind.namespaced,
         kind: (of.0.to_owned(), of.1.to_owned(), of.2.to_owned()),
         foreign: (of.0, of.1) != (kind.group.as_str(), kind.version.as_str()),
+        custom: kind.custom,
         verbs,
         short_names: Vec::new(),
         categories: Vec::new(),
@@ -115,6 +158,7 @@ fn type_rows(kind: &ResourceType) -> Vec<Row> {
         namespaced: kind.namespaced,
         kind: own.clone(),
         foreign: false,
+        custom: kind.custom,
         // A namespace is never deleted together with others by mistake.
         verbs: if is("namespaces") {
             &["create", "delete", "get", "list", "patch", "update", "watch"]
@@ -125,7 +169,7 @@ fn type_rows(kind: &ResourceType) -> Vec<Row> {
         },
         short_names: kind.short_names.clone(),
         categories: kind.categories.clone(),
-        storage_hash: Some(storage_hash(&kind.group, &kind.version, &kind.kind)),
+        storage_hash: Some(storage_hash(kind)),
     }];
     let this = (own.0.as_str(), own.1.as_str(), own.2.as_str());
     if is("namespaces") {
@@ -135,7 +179,9 @@ fn type_rows(kind: &ResourceType) -> Vec<Row> {
         rows.push(sub("scale", ("autoscaling", "v1", "Scale"), STATUS_VERBS));
     }
     if kind.has_status {
-        rows.push(sub("status", this, STATUS_VERBS));
+        // Custom resources have theirs the other way round.
+        let at = if kind.custom { 1 } else { rows.len() };
+        rows.insert(at, sub("status", this, STATUS_VERBS));
     }
     if is("serviceaccounts") {
         rows.push(sub("token", ("authentication.k8s.io", "v1", "TokenRequest"), &["create"]));
@@ -144,6 +190,11 @@ fn type_rows(kind: &ResourceType) -> Vec<Row> {
 }
 
 impl Row {
+    /// The resource that the row is of, or of a part of which it is.
+    pub(super) fn resource_name(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+
     /// The row in a resource list.
     pub(super) fn resource(&self) -> Value {
         let (group, version, kind) = &self.kind;
@@ -176,6 +227,10 @@ impl Row {
 
     fn response_kind(&self) -> Value {
         let (group, version, kind) = &self.kind;
+        // The built-in ones name what differs from where they stand.
+        if !self.foreign && !self.custom {
+            return json!({"group": "", "version": "", "kind": kind});
+        }
         json!({"group": group, "version": version, "kind": kind})
     }
 }

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{
     autoscaler, config_map, cron_job, daemon_set, deployment, disruption_budget, endpoints, event,
-    ingress, ingress_class, job, lease, namespace, network_policy, node, pod, rbac, secret,
-    service, service_account, stateful_set,
+    ingress, ingress_class, job, lease, limit_range, namespace, network_policy, node, pod, rbac,
+    resource_quota, secret, service, service_account, stateful_set, volume_claim,
 };
 use crate::crd;
 use crate::resource::{Column, Columns, LazySchema, ResourceType, Rules, ScalePaths};
@@ -58,6 +58,7 @@ fn resource_type(entry: &Entry) -> ResourceType {
         custom: false,
         selectable_paths: Vec::new(),
         published: None,
+        among: None,
     }
 }
 
@@ -110,6 +111,20 @@ const TABLE: &[Entry] = &[
     },
     Entry {
         api_version: "v1",
+        kind: "LimitRange",
+        plural: "limitranges",
+        short_names: &["limits"],
+        categories: &[],
+        namespaced: true,
+        has_status: false,
+        has_scale: false,
+        definition: "io.k8s.api.core.v1.LimitRange",
+        columns: rbac::ROLE_COLUMNS,
+        cells: rbac::role_cells,
+        rules: limit_range::RULES,
+    },
+    Entry {
+        api_version: "v1",
         kind: "Namespace",
         plural: "namespaces",
         short_names: &["ns"],
@@ -138,6 +153,20 @@ const TABLE: &[Entry] = &[
     },
     Entry {
         api_version: "v1",
+        kind: "PersistentVolumeClaim",
+        plural: "persistentvolumeclaims",
+        short_names: &["pvc"],
+        categories: &[],
+        namespaced: true,
+        has_status: true,
+        has_scale: false,
+        definition: "io.k8s.api.core.v1.PersistentVolumeClaim",
+        columns: volume_claim::COLUMNS,
+        cells: volume_claim::cells,
+        rules: volume_claim::RULES,
+    },
+    Entry {
+        api_version: "v1",
         kind: "Pod",
         plural: "pods",
         short_names: &["po"],
@@ -149,6 +178,20 @@ const TABLE: &[Entry] = &[
         columns: pod::COLUMNS,
         cells: pod::cells,
         rules: pod::RULES,
+    },
+    Entry {
+        api_version: "v1",
+        kind: "ResourceQuota",
+        plural: "resourcequotas",
+        short_names: &["quota"],
+        categories: &[],
+        namespaced: true,
+        has_status: true,
+        has_scale: false,
+        definition: "io.k8s.api.core.v1.ResourceQuota",
+        columns: resource_quota::COLUMNS,
+        cells: resource_quota::cells,
+        rules: resource_quota::RULES,
     },
     Entry {
         api_version: "v1",

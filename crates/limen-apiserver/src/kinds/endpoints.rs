@@ -15,6 +15,9 @@ use crate::resource::{Column, NameRule, Rules};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
+pub(crate) const ENDPOINTS_DEPRECATED: &str =
+    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+
 pub(super) const RULES: Rules = Rules {
     name: NameRule::Subdomain,
     default: |object| {
@@ -25,12 +28,7 @@ pub(super) const RULES: Rules = Rules {
         }
     },
     validate,
-    warnings: |_| {
-        vec![
-            "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-                .to_owned(),
-        ]
-    },
+    warnings: |_| vec![ENDPOINTS_DEPRECATED.to_owned()],
     ..Rules::NONE
 };
 

@@ -26,6 +26,7 @@ mod ingress_class;
 mod job;
 mod labels;
 mod lease;
+mod limit_range;
 pub(crate) mod metadata;
 mod names;
 pub(crate) mod namespace;
@@ -36,12 +37,17 @@ mod quantity;
 mod rbac;
 #[cfg(test)]
 mod recorded;
+mod resource_quota;
+pub(crate) mod scale;
 mod secret;
 pub(crate) mod service;
 mod service_account;
 mod stateful_set;
 mod table;
+mod volume_claim;
 mod workload;
 
 pub(crate) use age::human_duration;
 pub(crate) use builtin::builtin_types;
+pub(crate) use endpoints::ENDPOINTS_DEPRECATED;
+pub(crate) use names::{label_key, label_value};

@@ -87,7 +87,7 @@ pub(super) fn path_segment_prefix(value: &str) -> Vec<String> {
 }
 
 /// A label's key: a name with or without a domain before it.
-pub(super) fn label_key(value: &str) -> Vec<String> {
+pub(crate) fn label_key(value: &str) -> Vec<String> {
     let text = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
         with an alphanumeric character";
     let examples = &["MyName", "my.name", "123-abc"];
@@ -125,7 +125,7 @@ pub(super) fn label_key(value: &str) -> Vec<String> {
 }
 
 /// A label's value.
-pub(super) fn label_value(value: &str) -> Vec<String> {
+pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut reasons = too_long(value, 63, "bytes");
     if !value.is_empty() && !is_name_part(value) {
         let text = "a valid label must be an empty string or consist of alphanumeric characters, \

@@ -1,6 +1,7 @@
 //! The component schemas of a document: what objects look like, in OpenAPI's words.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
@@ -82,8 +83,7 @@ fn object(definition: &Definition, prose: &mut Prose, wanted: &mut Vec<String>) 
 
 /// A description that ends with the values that the field takes.
 fn with_values(description: Value, field: &Field) -> Value {
-    let (Some(values), Some(text)) = (field.values.or(field.item_values), description.as_str())
-    else {
+    let (Some(values), Some(text)) = (field.values, description.as_str()) else {
         return description;
     };
     let listed: Vec<String> = values.split('|').map(|value| format!(" - `\"{value}\"`")).collect();
@@ -165,9 +165,13 @@ fn item(inner: &Shape, values: Option<&str>, wanted: &mut Vec<String>) -> Value 
 
 /// The kind that a definition is of, if it is a whole object.
 fn group_version_kind(definition: &Definition) -> Option<Value> {
-    definition.fields.iter().find(|field| field.name == "kind")?;
-    definition.fields.iter().find(|field| field.name == "metadata")?;
     let kind = definition.struct_name;
+    let has = |name: &str| definition.fields.iter().any(|field| field.name == name);
+    // Options are sent by themselves, too.
+    let is_whole = has("kind") && (has("metadata") || kind == "DeleteOptions");
+    if !is_whole {
+        return None;
+    }
     let parts: Vec<&str> = definition.name.rsplit('.').collect();
     let (version, package) = (*parts.get(1)?, *parts.get(2)?);
     let group = match package {
@@ -182,6 +186,7 @@ fn group_version_kind(definition: &Definition) -> Option<Value> {
 /// The schema of a list of objects.
 pub(super) fn list(resource: &ResourceType, definition: &str) -> Value {
     let kind = &resource.kind;
+    let every = EveryObject::prose();
     let mut items = json!({"default": {}, "allOf": [reference(definition)]});
     let mut metadata = json!({
         "description": "Standard list metadata.",
@@ -198,13 +203,13 @@ pub(super) fn list(resource: &ResourceType, definition: &str) -> Value {
         "type": "object",
         "required": ["items"],
         "properties": {
-            "apiVersion": {"description": API_VERSION, "type": "string"},
+            "apiVersion": {"description": every.api_version, "type": "string"},
             "items": {
                 "description": format!("The {}.", resource.plural),
                 "type": "array",
                 "items": items,
             },
-            "kind": {"description": KIND, "type": "string"},
+            "kind": {"description": every.kind, "type": "string"},
             "metadata": metadata,
         },
         "x-kubernetes-group-version-kind": [{
@@ -256,20 +261,44 @@ fn embed_inside(schema: &mut Value) {
     }
 }
 
+/// What is said of the fields that every object has, custom ones and lists included.
+struct EveryObject {
+    api_version: Value,
+    kind: Value,
+    metadata: Value,
+}
+
+impl EveryObject {
+    /// One that has nothing else to say knows it.
+    fn prose() -> &'static Self {
+        static PROSE: LazyLock<EveryObject> = LazyLock::new(|| {
+            let name = "io.k8s.api.core.v1.ConfigMap";
+            let mut prose = Prose::of(std::iter::once(name));
+            let mut of_field = |field| prose.of_field(name, field).unwrap_or_default();
+            EveryObject {
+                api_version: of_field("apiVersion"),
+                kind: of_field("kind"),
+                metadata: of_field("metadata"),
+            }
+        });
+        &PROSE
+    }
+}
+
 fn add_type_and_metadata(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     let properties = fields.entry("properties").or_insert_with(|| json!({}));
     let Some(properties) = properties.as_object_mut() else { return };
+    let every = EveryObject::prose();
     let metadata = json!({
-        "description": "Standard object's metadata.",
+        "description": every.metadata,
         "allOf": [reference(OBJECT_META)],
     });
-    properties.insert("apiVersion".into(), json!({"description": API_VERSION, "type": "string"}));
-    properties.insert("kind".into(), json!({"description": KIND, "type": "string"}));
+    properties
+        .insert("apiVersion".into(), json!({"description": every.api_version, "type": "string"}));
+    properties.insert("kind".into(), json!({"description": every.kind, "type": "string"}));
     properties.insert("metadata".into(), metadata);
 }
 
-const API_VERSION: &str = "The group and version of this representation of the object.";
-const KIND: &str = "The kind of the object, in CamelCase. Cannot be updated.";
 pub(super) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";

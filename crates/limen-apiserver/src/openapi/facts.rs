@@ -21,6 +21,9 @@ const RESOURCES: &[(&str, &str, &str, &str, &str)] = &[
     ("", "v1", "Event", "events", "namespaced"),
     ("", "v1", "Pod", "pods", "namespaced status"),
     ("", "v1", "Node", "nodes", "status"),
+    ("", "v1", "LimitRange", "limitranges", "namespaced"),
+    ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", "namespaced status"),
+    ("", "v1", "ResourceQuota", "resourcequotas", "namespaced status"),
     ("apps", "v1", "Deployment", "deployments", "namespaced status scale"),
     ("apps", "v1", "ReplicaSet", "replicasets", "namespaced status scale"),
     ("apps", "v1", "StatefulSet", "statefulsets", "namespaced status scale"),
@@ -98,6 +101,7 @@ fn resource(row: &(&str, &str, &str, &str, &str)) -> ResourceType {
         custom: false,
         selectable_paths: Vec::new(),
         published: None,
+        among: None,
     }
 }
 

@@ -51,6 +51,11 @@ impl<'a> Document<'a> {
         Self { group, version, resources, custom_schema }
     }
 
+    /// Whether there is anything to describe.
+    pub(crate) fn has_resources(&self) -> bool {
+        !self.resources.is_empty()
+    }
+
     /// Where the document is under `/openapi/v3/`: `api/v1` or `apis/<group>/<version>`.
     pub(crate) fn path(&self) -> String {
         paths::base_path(self.group, self.version).split_off(1)

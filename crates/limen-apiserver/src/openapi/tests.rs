@@ -29,6 +29,7 @@ fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ResourceTyp
         custom: false,
         selectable_paths: Vec::new(),
         published: None,
+        among: None,
     }
 }
 

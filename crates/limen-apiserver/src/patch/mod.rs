@@ -10,6 +10,7 @@
 //! hears so later. Server-side apply is not a patch in this sense; see [`crate::apply`].
 
 pub(crate) mod go_format;
+pub(crate) mod go_json;
 mod json_patch;
 mod merge_patch;
 mod strategic;

@@ -6,14 +6,16 @@
 //!
 //! Types come and go with custom resource definitions, so nothing here knows which exist.
 
+mod field_selector;
+mod label_selector;
 mod options;
-mod selector;
 
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+pub(crate) use field_selector::FieldSelector;
+pub(crate) use label_selector::{LabelSelector, Labels};
 pub(crate) use options::{Options, VersionMatch};
-pub(crate) use selector::{FieldSelector, LabelSelector, Labels};
 
 use crate::auth::Identity;
 use crate::error::{ApiError, ApiResult};
@@ -37,6 +39,8 @@ pub(crate) struct ResourcePath {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
+    /// Whether it is a path of old, `/api/v1/watch/...`, which means a watch by itself.
+    pub(crate) watch: bool,
 }
 
 impl ResourcePath {
@@ -91,15 +95,28 @@ impl Verb {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }
 
+    /// What the real server calls the options of a verb.
+    pub(crate) fn options_kind(self) -> &'static str {
+        match self {
+            Self::Get => "GetOptions",
+            Self::List | Self::Watch => "ListOptions",
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch => "PatchOptions",
+            Self::Delete | Self::DeleteCollection => "DeleteOptions",
+        }
+    }
+
     /// The verb of a method on a resource path.
     pub(crate) fn of(method: &Method, path: &ResourcePath, options: &Options) -> ApiResult<Self> {
         let named = path.name.is_some();
         Ok(match *method {
-            Method::GET | Method::HEAD if options.watch && path.subresource.is_none() => {
-                Self::Watch
-            }
+            Method::GET | Method::HEAD if path.watch => Self::Watch,
+            // Of a named object, `watch` is not listened to.
             Method::GET | Method::HEAD if named => Self::Get,
+            Method::GET | Method::HEAD if options.watch => Self::Watch,
             Method::GET | Method::HEAD => Self::List,
+            _ if path.watch => return Err(ApiError::method_not_allowed()),
             // Creating a subresource (a token, an eviction) names its parent.
             Method::POST if !named || path.subresource.is_some() => Self::Create,
             Method::PUT if named => Self::Update,
@@ -117,18 +134,23 @@ impl Target {
         let decoded = percent_decode_str(path)
             .decode_utf8()
             .map_err(|_| ApiError::bad_request("the path is not valid UTF-8"))?;
-        let parts: Vec<&str> = decoded.trim_matches('/').split('/').collect();
+        let parts: Vec<&str> = decoded.trim_end_matches('/').split('/').collect();
         let (group, version, rest) = match parts.as_slice() {
-            ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
-            ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
+            ["", "api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
+            ["", "apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
             _ => return Ok(Self::Other(decoded.into_owned())),
         };
-        if rest.iter().any(|part| part.is_empty() || *part == "." || *part == "..") {
+        if rest.iter().any(|part| part.is_empty()) {
             return Err(ApiError::no_such_path());
         }
+        let (watch, rest) = match rest {
+            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+            rest => (false, rest),
+        };
         let mut target = ResourcePath {
             group: group.to_owned(),
             version: version.to_owned(),
+            watch,
             ..ResourcePath::default()
         };
         let rest = match rest {
@@ -166,6 +188,7 @@ mod tests {
             namespace: some(namespace),
             name: some(name),
             subresource: some(subresource),
+            watch: false,
         })
     }
 
@@ -186,6 +209,9 @@ mod tests {
             ("/apis/g/v1/things/a%3Ab", path(["g", "v1", "", "things", "a:b", ""])),
             ("/apis/apps/v1", Target::Other("/apis/apps/v1".to_owned())),
             ("/healthz", Target::Other("/healthz".to_owned())),
+            ("//api/v1/pods", Target::Other("//api/v1/pods".to_owned())),
+            // No path is cleaned: dots are names like any other.
+            ("/api/v1/namespaces/../pods", path(["", "v1", "..", "pods", "", ""])),
         ];
         for (text, expected) in cases {
             assert_eq!(Target::parse(text).unwrap(), expected, "{text}");
@@ -194,8 +220,7 @@ mod tests {
 
     #[test]
     fn tricks_in_paths_lead_nowhere() {
-        for text in ["/api/v1/namespaces/../pods", "/api/v1//pods", "/api/v1/pods/.", "/api/v1/%ff"]
-        {
+        for text in ["/api/v1//pods", "/api/v1/%ff"] {
             assert!(Target::parse(text).is_err(), "{text}");
         }
         // An encoded slash is a slash.
@@ -207,13 +232,17 @@ mod tests {
     fn verbs_follow_from_method_and_path() {
         let verb = |method: Method, path: &str, query: &str| {
             let Target::Resource(path) = Target::parse(path).unwrap() else { panic!() };
-            Verb::of(&method, &path, &Options::parse(query).unwrap())
+            Verb::of(&method, &path, &Options::parse(query))
         };
         let pods = "/api/v1/namespaces/a/pods";
         let pod = "/api/v1/namespaces/a/pods/b";
         assert_eq!(verb(Method::GET, pods, "").unwrap(), Verb::List);
         assert_eq!(verb(Method::GET, pods, "watch=true").unwrap(), Verb::Watch);
         assert_eq!(verb(Method::GET, pod, "").unwrap(), Verb::Get);
+        assert_eq!(verb(Method::GET, pod, "watch=true").unwrap(), Verb::Get);
+        let old = "/api/v1/watch/namespaces/a/pods/b";
+        assert_eq!(verb(Method::GET, old, "").unwrap(), Verb::Watch);
+        assert_eq!(verb(Method::PUT, old, "").unwrap_err().code, 405);
         assert_eq!(verb(Method::DELETE, pods, "").unwrap(), Verb::DeleteCollection);
         assert_eq!(verb(Method::POST, pods, "").unwrap(), Verb::Create);
         assert_eq!(verb(Method::POST, pod, "").unwrap_err().code, 405);

@@ -66,7 +66,7 @@ impl Graph {
     }
 
     fn field(&mut self, field: &'static Field) -> NodeId {
-        let default = field.default().filter(|default| !default.is_object());
+        let default = field.default();
         let plain = self.shape(&field.shape);
         let says_more = default.is_some()
             || field.list.is_some()
@@ -184,6 +184,9 @@ mod tests {
         let strategy = deployment.root().field("spec").unwrap().field("strategy").unwrap();
         assert!(strategy.patch_strategy().retain_keys && !strategy.patch_strategy().merge);
         assert!(strategy.field("rollingUpdate").is_some());
+        // A struct is there even in an empty object, what is behind a pointer is not.
+        assert_eq!(strategy.default(), Some(&serde_json::json!({})));
+        assert_eq!(strategy.field("rollingUpdate").unwrap().default(), None);
     }
 
     #[test]

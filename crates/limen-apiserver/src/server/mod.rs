@@ -123,6 +123,8 @@ async fn answer(api: Arc<Api>, caller: Caller, request: Request<Incoming>) -> Re
         Ok(body) => api.call(caller, Request::from_parts(parts, body)).await,
         Err(refusal) => {
             let mut response = error(&refusal, Encoding::Json);
+            let uncached = http::HeaderValue::from_static("no-cache, private");
+            response.headers_mut().insert(http::header::CACHE_CONTROL, uncached);
             // What is left of the body is not read, so the connection cannot go on.
             if !keep {
                 let close = http::HeaderValue::from_static("close");

@@ -1,6 +1,10 @@
 //! The server as a client sees it, in this process: no other program is needed.
 
+mod audit;
 mod custom;
+mod fairness;
 mod objects;
+mod requests;
 mod server;
+mod tokens;
 mod watches;

@@ -69,10 +69,12 @@ async fn lists_come_in_pages_and_by_selector() {
         objects.create(&PostParams::default(), &object).await.unwrap();
     }
     let mut names = Vec::new();
+    let mut left = Vec::new();
     let mut params = ListParams::default().limit(10);
     loop {
         let page = objects.list(&params).await.unwrap();
         assert!(page.items.len() <= 10);
+        left.push(page.metadata.remaining_item_count);
         names.extend(page.items.into_iter().filter_map(|object| object.metadata.name));
         match page.metadata.continue_ {
             Some(token) if !token.is_empty() => params.continue_token = Some(token),
@@ -80,8 +82,11 @@ async fn lists_come_in_pages_and_by_selector() {
         }
     }
     assert_eq!(names, (0..25).map(|n| format!("a-{n:02}")).collect::<Vec<_>>());
+    assert_eq!(left, [Some(15), Some(5), None], "how many are left after each page");
     let odd = objects.list(&ListParams::default().labels("parity=1")).await.unwrap();
     assert_eq!(odd.items.len(), 12);
+    let some = objects.list(&ListParams::default().labels("parity=1").limit(2)).await.unwrap();
+    assert_eq!(some.metadata.remaining_item_count, None, "nobody has counted what selectors leave");
     let one = objects.list(&ListParams::default().fields("metadata.name=a-07")).await.unwrap();
     assert_eq!(one.items.len(), 1);
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use limen_apiserver::{Server, ServerOptions};
-use limen_store::{RedbOptions, RedbStore};
+use limen_store::{RedbOptions, RedbStore, Store};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -23,23 +23,42 @@ impl Hub {
     }
 
     pub(crate) async fn start_in(folder: TempDir) -> Self {
-        let store = RedbStore::open(folder.path().join("store"), &RedbOptions::default()).unwrap();
-        let server = Server::start(ServerOptions {
-            data_dir: folder.path().to_owned(),
-            listen: ([127, 0, 0, 1], 0).into(),
-            store: Arc::new(store),
-            extra_names: Vec::new(),
-            token_file: None,
-            audit_log: None,
-        })
-        .await
-        .unwrap();
+        let options = options(folder.path(), Arc::new(store(folder.path())));
+        Self::start_with(folder, options).await
+    }
+
+    pub(crate) async fn start_with(folder: TempDir, options: ServerOptions) -> Self {
+        let server = Server::start(options).await.unwrap();
         let client = client(server.kubeconfig()).await;
         Self { server, client, folder }
     }
 
+    /// A client that has nothing but a token, and tries everything once.
+    pub(crate) fn client_with(&self, token: &str) -> Client {
+        let mut config = Config::new(self.server.url().parse().unwrap());
+        config.accept_invalid_certs = true;
+        config.default_retry = false;
+        config.auth_info.token = Some(token.to_owned().into());
+        Client::try_from(config).unwrap()
+    }
+
     pub(crate) fn config_maps(&self) -> Api<ConfigMap> {
         Api::default_namespaced(self.client.clone())
+    }
+}
+
+pub(crate) fn store(folder: &Path) -> RedbStore {
+    RedbStore::open(folder.join("store"), &RedbOptions::default()).unwrap()
+}
+
+pub(crate) fn options(folder: &Path, store: Arc<dyn Store>) -> ServerOptions {
+    ServerOptions {
+        data_dir: folder.to_owned(),
+        listen: ([127, 0, 0, 1], 0).into(),
+        store,
+        extra_names: Vec::new(),
+        token_file: None,
+        audit_log: None,
     }
 }
 

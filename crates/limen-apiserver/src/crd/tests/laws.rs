@@ -190,18 +190,38 @@ fn work_is_bounded() {
     }
 }
 
+/// Half of the stack of the threads that requests are answered on.
+const STACK: usize = 1024 * 1024;
+
 #[test]
-fn nesting_is_bounded() {
-    let deep =
-        |open: &str, close: &str, n: usize| format!("{}true{}", open.repeat(n), close.repeat(n));
-    for rule in [
-        deep("(", ")", 5000),
-        deep("!", "", 5000),
-        deep("[", "]", 5000),
-        deep("true ? ", " : true", 2000),
-    ] {
-        let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]});
-        let schema = Schema::from_json(&schema, &|_| None).unwrap();
-        validate(&json!({}), None, schema.root());
+fn no_expression_outgrows_the_stack_of_a_usual_thread() {
+    let nested = |open: &str, close: &str, levels: usize| {
+        format!("{}true{}", open.repeat(levels), close.repeat(levels))
+    };
+    let rules = [
+        nested("(", ")", 40),
+        nested("(", ")", 5000),
+        nested("!", "", 5000),
+        nested("[", "]", 5000),
+        nested("true ? ", " : true", 1000),
+        nested("[1].all(x, ", ")", 1000),
+        nested("", ".a", 240),
+        nested("", " + true", 240),
+        nested("", "[0]", 240),
+        nested("", ".a", 2000),
+        nested("", "[0]", 2000),
+        nested("", " + true", 2000),
+        nested("", " && true", 2000),
+    ];
+    for rule in rules {
+        let judge = move || {
+            let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]});
+            let version = json!({"name": "v1", "schema": {"openAPIV3Schema": schema}});
+            validate_definition(&json!({"spec": {"versions": [version]}}), &mut Vec::new());
+            let schema = Schema::from_json(&schema, &|_| None).unwrap();
+            validate(&json!({}), None, schema.root());
+        };
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        thread.spawn(judge).unwrap().join().unwrap();
     }
 }

@@ -19,8 +19,6 @@ use super::raw::Raw;
 use super::{Decoded, Expected, TypeName, definition_of, objects_fields, unrecognized};
 use crate::error::{ApiError, ApiResult};
 
-/// What such bodies are called.
-const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// What custom resources may be written in. Kubernetes says nothing but drops the connection.
 const FOR_CUSTOM: [&str; 2] = ["application/json", "application/yaml"];
 /// What every body starts with.
@@ -29,7 +27,7 @@ const MAGIC: &[u8] = b"k8s\0";
 /// Reads an object of a built-in type. Fields that nobody knows have no names to warn of.
 pub(super) fn decode(body: &[u8], expected: Expected<'_>) -> ApiResult<Decoded> {
     if expected.custom.is_some() {
-        return Err(ApiError::unsupported_media_type(MEDIA_TYPE, &FOR_CUSTOM));
+        return Err(ApiError::unsupported_media_type(&FOR_CUSTOM));
     }
     let envelope = Envelope::read(body).map_err(|error| unrecognized(expected, &error, body))?;
     let named = envelope.type_name().or(expected);
