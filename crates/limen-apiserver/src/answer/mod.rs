@@ -130,11 +130,8 @@ pub(crate) fn cacheable(headers: &HeaderMap, media: &'static str, value: &Value)
     let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
     let tag = format!("\"{hash}\"");
     let known = headers.get(IF_NONE_MATCH).is_some_and(|known| *known == tag.as_str());
-    let mut response = if known {
-        nothing(StatusCode::NOT_MODIFIED)
-    } else {
-        bytes(StatusCode::OK, media, body)
-    };
+    let mut response =
+        if known { nothing(StatusCode::NOT_MODIFIED) } else { bytes(StatusCode::OK, media, body) };
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     headers.insert(VARY, HeaderValue::from_static("Accept"));

@@ -84,7 +84,8 @@ impl Api {
         });
         let reviews = discovery::review_types();
         let groups: BTreeSet<&str> = reviews.iter().map(|kind| kind.group.as_str()).collect();
-        let reviews = groups.into_iter().map(|group| Document::new(group, "v1", reviews, &published));
+        let reviews =
+            groups.into_iter().map(|group| Document::new(group, "v1", reviews, &published));
         openapi::index(documents.chain(reviews))
     }
 

@@ -39,8 +39,8 @@ use serde_json::{Value, json};
 
 pub(crate) use field_set::FieldSet;
 use last_applied::KUBECTL;
-use path::PathElement;
 use ownership::{Operation, Owned, Owner, Ownership, is_reset};
+use path::PathElement;
 use tracking::ApplyError;
 use types::Type;
 

@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::definition::storage_version;
 use super::schema_json::{flag, list, present, text, texts};
 use crate::registry::maturity;
-use crate::resource::{AmongVersions, Columns, LazySchema, PathColumn, ResourceType, Rules, ScalePaths};
+use crate::resource::{
+    AmongVersions, Columns, LazySchema, PathColumn, ResourceType, Rules, ScalePaths,
+};
 use crate::schema::Schema;
 
 const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";

@@ -294,7 +294,8 @@ fn add_type_and_metadata(schema: &mut Value) {
         "description": every.metadata,
         "allOf": [reference(OBJECT_META)],
     });
-    properties.insert("apiVersion".into(), json!({"description": every.api_version, "type": "string"}));
+    properties
+        .insert("apiVersion".into(), json!({"description": every.api_version, "type": "string"}));
     properties.insert("kind".into(), json!({"description": every.kind, "type": "string"}));
     properties.insert("metadata".into(), metadata);
 }
