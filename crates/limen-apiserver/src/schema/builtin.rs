@@ -184,7 +184,7 @@ mod tests {
         let strategy = deployment.root().field("spec").unwrap().field("strategy").unwrap();
         assert!(strategy.patch_strategy().retain_keys && !strategy.patch_strategy().merge);
         assert!(strategy.field("rollingUpdate").is_some());
-        // Structs are there even if nothing is in them, pointers are not.
+        // A struct is there even in an empty object, what is behind a pointer is not.
         assert_eq!(strategy.default(), Some(&serde_json::json!({})));
         assert_eq!(strategy.field("rollingUpdate").unwrap().default(), None);
     }
