@@ -52,7 +52,7 @@ impl Api {
         let warnings = std::sync::Mutex::new(Vec::new());
         let make = |old: &Value| {
             let new = patch.apply(old, scope.kind.schema.get().root())?;
-            let (new, warned) = patch.settle(new, &scope.kind, validation)?;
+            let (new, warned) = patch.settle(&new, &scope.kind, validation)?;
             check_uid(scope, name, old, &new)?;
             self.check_grant(&asked.identity, scope, Some(old), &new)?;
             if let Ok(mut warnings) = warnings.lock() {

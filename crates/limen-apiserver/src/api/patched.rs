@@ -48,22 +48,22 @@ impl BodyPatch {
     /// of.
     pub(super) fn settle(
         &self,
-        patched: Value,
+        patched: &Value,
         kind: &ResourceType,
         validation: FieldValidation,
     ) -> ApiResult<(Value, Vec<String>)> {
         let normalized = match decode::normalize(patched.clone(), kind.into()) {
             Ok(normalized) => normalized,
             Err(problem) if self.kind == PatchKind::Strategic => {
-                return Err(self.refusal(&patched, &decode::unrestorable(&problem)));
+                return Err(self.refusal(patched, &decode::unrestorable(&problem)));
             }
-            Err(problem) => return Err(self.refusal(&patched, &problem)),
+            Err(problem) => return Err(self.refusal(patched, &problem)),
         };
         let mut problems = self.problems.clone();
         problems.extend(normalized.strict_errors);
         if validation == FieldValidation::Strict && !problems.is_empty() {
             let problem = format!("strict decoding error: {}", problems.join(", "));
-            return Err(self.refusal(&patched, &problem));
+            return Err(self.refusal(patched, &problem));
         }
         if validation == FieldValidation::Ignore {
             problems.clear();

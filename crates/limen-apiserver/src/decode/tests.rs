@@ -521,3 +521,17 @@ proptest! {
         prop_assert_eq!(&normalize(once.clone(), deployment).unwrap().object, &once);
     }
 }
+
+#[test]
+fn strategic_merge_patches_have_other_words_for_wrong_types() {
+    let said = |found: &str, wanted: &str| {
+        unrestorable(&format!(
+            "json: cannot unmarshal {found} into Go struct field DeploymentSpec.spec.x of type {wanted}"
+        ))
+    };
+    assert_eq!(said("string", "int32"), "unrecognized type: int32");
+    assert_eq!(said("string", "map[string]string"), "cannot restore map from string");
+    assert_eq!(said("object", "[]v1.Container"), "cannot restore slice from map");
+    assert_eq!(said("number", "v1.PodSpec"), "cannot restore struct from: int64");
+    assert_eq!(unrestorable("illegal base64 data"), "illegal base64 data");
+}

@@ -68,3 +68,15 @@ fn any_gadget<'a>(api_version: &str) -> Option<Node<'a>> {
 fn no_other_version<'a>(_: &str) -> Option<Node<'a>> {
     None
 }
+
+#[test]
+fn a_field_is_owned_only_itself() {
+    let object = serde_json::json!({"metadata": {"managedFields": [{
+        "manager": "m", "operation": "Update", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:replicas": {}, "f:template": {"f:spec": {}}}},
+    }]}});
+    assert!(super::is_owned(&object, &["spec", "replicas"]));
+    assert!(!super::is_owned(&object, &["spec"]));
+    assert!(!super::is_owned(&object, &["spec", "template"]));
+    assert!(!super::is_owned(&Value::Null, &["spec", "replicas"]));
+}

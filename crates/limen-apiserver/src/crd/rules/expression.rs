@@ -56,7 +56,7 @@ fn parse_anew(source: &str) -> Parsed {
     let roomy = thread::Builder::new().name("expression parser".to_owned()).stack_size(STACK);
     let parsed = thread::scope(|threads| {
         let parsing = roomy.spawn_scoped(threads, || parse_here(source));
-        parsing.map(|parsing| parsing.join())
+        parsing.map(thread::ScopedJoinHandle::join)
     });
     match parsed {
         Ok(Ok(parsed)) => parsed.map(Rc::new),
