@@ -116,7 +116,7 @@ async fn start_limen() -> Result<Subject> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let output = fs::File::create(&log)?;
     let mut process = Command::new(&binary)
-        .arg("hub")
+        .args(["hub", "--api-only"])
         .arg("--data-dir")
         .arg(&data)
         .arg("--listen")

@@ -44,7 +44,7 @@ pub(crate) async fn run(scale: Scale) -> Result<()> {
     }
     table(
         &format!("{} watches that nobody reads, over {} writes", scale.watchers, scale.events),
-        &["limen writes/s without them", "with them", "ratio", "memory grown"],
+        &["limen writes/s without them", "with them", "ratio (median of rounds)", "memory grown"],
     );
     row(&[
         format!("{:.0}", median(&mut alone)),

@@ -72,7 +72,7 @@ impl Hub {
 
 fn hub_command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_limen"));
-    command.args(["hub", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder);
+    command.args(["hub", "--api-only", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder);
     command.stdout(Stdio::piped()).kill_on_drop(true);
     command
 }
