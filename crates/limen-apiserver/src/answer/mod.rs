@@ -46,6 +46,8 @@ pub(crate) enum Offer {
     One,
     List,
     Watch,
+    /// The groups that there are, which the real server has no router for.
+    Groups,
 }
 
 /// What the client asked for.
@@ -75,7 +77,8 @@ impl Wanted {
         }
         // The real server asks twice: first by the bare media type, then with its parameters.
         let bare = |entry: &&str| entry.split(';').next().unwrap_or_default().trim().to_owned();
-        if !entries.iter().map(bare).any(|media| matches!(media.as_str(), JSON | YAML | "*/*")) {
+        let is_known = |media: String| matches!(media.as_str(), JSON | YAML | "*/*");
+        if offer != Offer::Groups && !entries.iter().map(bare).any(is_known) {
             let offered: &[&str] =
                 if offer == Offer::One { &[JSON, YAML] } else { &[JSON, YAML, WATCH] };
             let mut error = ApiError::not_acceptable(format!(
@@ -240,6 +243,7 @@ mod tests {
                 format!("{unable}{JSON}, {YAML}"),
             ),
             (YAML, Offer::Watch, format!("{unable}{WATCH}")),
+            ("garbage", Offer::Groups, format!("{unable}{JSON}, {YAML}")),
         ];
         for (accept, offer, message) in cases {
             let error = wanted(accept, offer).unwrap_err();

@@ -76,7 +76,12 @@ impl Api {
             ["apis", group, ..] => self.nothing_in(group),
             _ => ApiError::page_not_found(),
         })?;
-        Ok(Wanted::from_headers(headers, Offer::One)?.value(StatusCode::OK, &document))
+        let offer = if parts.len() == 1 && parts[0].starts_with("api") {
+            Offer::Groups
+        } else {
+            Offer::One
+        };
+        Ok(Wanted::from_headers(headers, offer)?.value(StatusCode::OK, &document))
     }
 
     fn openapi_index(&self, types: &Types) -> Value {
