@@ -49,11 +49,8 @@ pub(crate) enum Offer {
     Watch,
     /// The groups that there are, which the real server has no router for.
     Groups,
-<<<<<<< HEAD
     /// A review, which cannot be a table and has no metadata.
     Review,
-=======
->>>>>>> wip-api-b
 }
 
 /// What the client asked for.
@@ -85,16 +82,11 @@ impl Wanted {
         let bare = |entry: &&str| entry.split(';').next().unwrap_or_default().trim().to_owned();
         let is_known = |media: String| matches!(media.as_str(), JSON | YAML | "*/*");
         if offer != Offer::Groups && !entries.iter().map(bare).any(is_known) {
-<<<<<<< HEAD
             let offered: &[&str] = if matches!(offer, Offer::One | Offer::Review) {
                 &[JSON, YAML]
             } else {
                 &[JSON, YAML, WATCH]
             };
-=======
-            let offered: &[&str] =
-                if offer == Offer::One { &[JSON, YAML] } else { &[JSON, YAML, WATCH] };
->>>>>>> wip-api-b
             let mut error = ApiError::not_acceptable(format!(
                 "406: Not Acceptable\n\nAvailable representations: {}",
                 offered.join(", ")
@@ -319,14 +311,11 @@ mod tests {
             ),
             (YAML, Offer::Watch, format!("{unable}{WATCH}")),
             ("garbage", Offer::Groups, format!("{unable}{JSON}, {YAML}")),
-<<<<<<< HEAD
             (
                 "application/json;as=Table;v=v1;g=meta.k8s.io",
                 Offer::Review,
                 format!("{unable}{JSON}, {YAML}"),
             ),
-=======
->>>>>>> wip-api-b
         ];
         for (accept, offer, message) in cases {
             let error = wanted(accept, offer).unwrap_err();
