@@ -15,5 +15,7 @@
 //! same functions run in the hub, the gateways, the DNS servers, `limen explain` and the
 //! simulator, so that all of them always agree.
 
+pub mod decide;
 pub mod global;
 pub mod locality;
+pub mod route;
