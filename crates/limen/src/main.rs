@@ -1,5 +1,6 @@
 //! The command line of Limen.
 
+mod gateway;
 mod hub;
 
 use std::process::ExitCode;
@@ -21,6 +22,8 @@ struct Cli {
 enum Command {
     /// Run the hub: a Kubernetes API that people submit their objects to.
     Hub(hub::Hub),
+    /// Run a gateway: the proxy that clients connect to.
+    Gateway(gateway::Gateway),
 }
 
 fn main() -> ExitCode {
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let outcome = match cli.command {
         Command::Hub(hub) => hub.run(),
+        Command::Gateway(gateway) => gateway.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -43,6 +43,9 @@ pub struct TrafficRules {
     /// Connections that one edge may have open to one address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
+    /// For how long an address that has become well gets less than its share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_start_seconds: Option<u32>,
 }
 
 /// Exact shares, whatever the geography.
@@ -164,7 +167,7 @@ impl Default for HealthCheck {
 }
 
 /// What a health check asks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum HealthCheckKind {
     /// A connection is enough.
     #[default]
