@@ -54,7 +54,7 @@ async fn obey(shared: &Arc<Shared>, mut news: mpsc::Receiver<News>, ready: &watc
         ready.send_replace(true);
     }
     // A source that has ended leaves its last snapshot in force.
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 fn apply(shared: &Shared, compiler: &mut Compiler, objects: &Objects) {

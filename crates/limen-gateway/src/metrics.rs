@@ -122,7 +122,8 @@ pub(crate) fn write_targets(text: &mut Text, targets: &[(Labels<'_>, &TargetMetr
             }
         }
     }
-    let counters: [(&str, &str, fn(&TargetMetrics) -> u64); 4] = [
+    type Counter<'a> = (&'a str, &'a str, fn(&TargetMetrics) -> u64);
+    let counters: [Counter<'_>; 4] = [
         ("limen_gateway_retries_total", "Attempts after the first", |m| m.retries.get()),
         ("limen_gateway_failures_total", "Attempts without an answer", |m| m.failures.get()),
         ("limen_gateway_received_bytes_total", "Bytes of request bodies", |m| {

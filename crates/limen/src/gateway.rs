@@ -1,13 +1,14 @@
 //! `limen gateway`
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use limen_core::locality::{Coordinates, Locality};
-use limen_gateway::source::ConfigFiles;
+use limen_gateway::source::{ConfigFiles, Hub, Member};
 use limen_gateway::{AccessLogTo, Limits, Options};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -17,11 +18,43 @@ use tokio::signal::unix::{SignalKind, signal};
 Examples:
   # Routes from files; no Kubernetes needed
   limen gateway --config examples/gateway.yaml --http 127.0.0.1:8080 --admin 127.0.0.1:9090
-  curl http://127.0.0.1:9090/explain?host=shop.example&path=/")]
+  curl 'http://127.0.0.1:9090/explain?host=shop.example&path=/'
+
+  # Routes from a hub, also while the hub is away
+  limen gateway --hub-kubeconfig ./hub/kubeconfig --snapshot-dir ./gateway \\
+      --http 0.0.0.0:80 --https 0.0.0.0:443 --region europe-west3
+
+  # The Ingress controller of one cluster
+  limen gateway --member-kubeconfig ./kubeconfig --ingress-class limen \\
+      --http 0.0.0.0:80 --publish-address 203.0.113.7")]
 pub(crate) struct Gateway {
     /// GlobalIngress objects and Secrets, as a YAML file or a folder of them
     #[arg(long, value_name = "FILE|DIR")]
     config: Option<PathBuf>,
+
+    /// A hub whose GlobalIngress objects and Secrets are obeyed
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    hub_kubeconfig: Option<PathBuf>,
+
+    /// Where the last routes of the hub are kept, to serve them while it is away
+    #[arg(long, value_name = "DIR", requires = "hub_kubeconfig")]
+    snapshot_dir: Option<PathBuf>,
+
+    /// A cluster whose Ingress objects are obeyed, straight to pod addresses
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "hub_kubeconfig"])]
+    member_kubeconfig: Option<PathBuf>,
+
+    /// The ingress class to be the controller of
+    #[arg(long, value_name = "NAME", default_value = "limen")]
+    ingress_class: String,
+
+    /// What the cluster is called in metrics
+    #[arg(long, value_name = "NAME", default_value = "local")]
+    cluster_name: String,
+
+    /// Names and addresses of this gateway, to write into the status of each Ingress
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "member_kubeconfig")]
+    publish_address: Vec<String>,
 
     /// Where to serve plain HTTP
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
@@ -87,11 +120,7 @@ impl Gateway {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let options = self.options()?;
-        let Some(config) = &self.config else {
-            bail!("say where routes come from: --config FILE|DIR");
-        };
-        let source = ConfigFiles(config.clone());
-        let gateway = limen_gateway::Gateway::start(options, source)?;
+        let gateway = self.start(options).await?;
         tokio::select! {
             () = gateway.ready() => {}
             _ = terminate.recv() => return Ok(()),
@@ -113,6 +142,31 @@ impl Gateway {
         }
         gateway.stop().await;
         Ok(())
+    }
+
+    async fn start(&self, options: Options) -> Result<limen_gateway::Gateway> {
+        let locality = options.locality.clone();
+        if let Some(config) = &self.config {
+            return Ok(limen_gateway::Gateway::start(options, ConfigFiles(config.clone()))?);
+        }
+        if let Some(kubeconfig) = &self.hub_kubeconfig {
+            let client = client(kubeconfig).await?;
+            let source = Hub { client, snapshot_dir: self.snapshot_dir.clone() };
+            return Ok(limen_gateway::Gateway::start(options, source)?);
+        }
+        if let Some(kubeconfig) = &self.member_kubeconfig {
+            let source = Member {
+                client: client(kubeconfig).await?,
+                class: self.ingress_class.clone(),
+                cluster: self.cluster_name.clone(),
+                locality,
+                addresses: self.publish_address.clone(),
+            };
+            return Ok(limen_gateway::Gateway::start(options, source)?);
+        }
+        bail!(
+            "say where routes come from: --config FILE|DIR, --hub-kubeconfig FILE or --member-kubeconfig FILE"
+        );
     }
 
     fn options(&self) -> Result<Options> {
@@ -142,4 +196,13 @@ impl Gateway {
             drain: Duration::from_secs(self.drain_seconds),
         })
     }
+}
+
+async fn client(kubeconfig: &Path) -> Result<kube::Client> {
+    let context = || format!("cannot use the kubeconfig {}", kubeconfig.display());
+    let read = Kubeconfig::read_from(kubeconfig).with_context(context)?;
+    let options = KubeConfigOptions::default();
+    let config =
+        kube::Config::from_custom_kubeconfig(read, &options).await.with_context(context)?;
+    kube::Client::try_from(config).with_context(context)
 }

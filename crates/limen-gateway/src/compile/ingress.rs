@@ -46,14 +46,14 @@ impl Shared {
         let mut secrets = Secrets { objects, namespace: &key.0, used: Vec::new() };
         let mut problems = Vec::new();
         let certificates = certificates(global, &mut secrets, &label, &mut problems);
-        let client_ca = global.client.client_ca_secret.as_ref().and_then(|name| {
+        let client_ca = global.client.client_ca_secret.as_ref().map(|name| {
             let found = secrets.get(name);
             if found.is_none() {
                 let text = "so that nobody gets in until it exists";
                 problems.push(format!("{label}: clientCaSecret {name} does not exist, {text}"));
             }
             // An authority that nobody has: clients are refused rather than let in unknown.
-            Some(found.unwrap_or_default())
+            found.unwrap_or_default()
         });
         let tls = upstream_tls(global, &mut secrets);
         let tls =

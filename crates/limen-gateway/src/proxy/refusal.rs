@@ -38,8 +38,11 @@ pub(crate) const LOOP: Refusal =
     refusal(StatusCode::LOOP_DETECTED, "the request has been here before");
 pub(crate) const EXPECTATION: Refusal =
     refusal(StatusCode::EXPECTATION_FAILED, "only 100-continue can be expected");
-pub(crate) const METHOD: Refusal =
-    refusal(StatusCode::METHOD_NOT_ALLOWED, "this is not a forward proxy");
+pub(crate) const METHOD: Refusal = Refusal {
+    status: StatusCode::METHOD_NOT_ALLOWED,
+    reason: "this is not a forward proxy",
+    close: true,
+};
 pub(crate) const TOO_SLOW: Refusal =
     refusal(StatusCode::GATEWAY_TIMEOUT, "the request took longer than it may");
 pub(crate) const URI_TOO_LONG: Refusal =

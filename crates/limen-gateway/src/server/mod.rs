@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
+use hyper::server::conn::http1::UpgradeableConnection;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -155,7 +156,7 @@ where
         async move { Ok::<_, std::convert::Infallible>(proxy::handle(shared, client, request).await) }
     });
     let connection = pin!(builder.serve_connection(io, service).with_upgrades());
-    until_stop(&stopping, connection, |connection| connection.graceful_shutdown()).await;
+    until_stop(&stopping, connection, UpgradeableConnection::graceful_shutdown).await;
 }
 
 async fn serve_http2<I>(shared: Arc<Shared>, stream: I, client: Arc<Client>)
@@ -182,7 +183,7 @@ where
         async move { Ok::<_, std::convert::Infallible>(proxy::handle(shared, client, request).await) }
     });
     let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    until_stop(&stopping, connection, |connection| connection.graceful_shutdown()).await;
+    until_stop(&stopping, connection, http2::Connection::graceful_shutdown).await;
 }
 
 /// Runs a connection to its end, and tells it once when the gateway is to stop.

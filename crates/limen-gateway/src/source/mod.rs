@@ -1,6 +1,10 @@
 //! Where objects come from.
 
 mod config;
+mod disk;
+mod hub;
+mod listed;
+mod member;
 mod within;
 
 use std::future::Future;
@@ -10,6 +14,8 @@ use tokio::sync::mpsc;
 
 use crate::objects::Objects;
 pub use config::{ConfigError, ConfigFiles, read_objects};
+pub use hub::Hub;
+pub use member::Member;
 pub use within::Within;
 
 /// What a source has to say.

@@ -61,7 +61,7 @@ impl FailureKind {
 }
 
 impl Failure {
-    pub(crate) fn new(kind: FailureKind, detail: impl ToString) -> Self {
-        Self { kind, detail: detail.to_string() }
+    pub(crate) fn new(kind: FailureKind, detail: String) -> Self {
+        Self { kind, detail }
     }
 }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use limen_gateway::source::ConfigFiles;
 use limen_gateway::Gateway;
+use limen_gateway::source::ConfigFiles;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::bed::{Bed, Reply, Upstream, answer, eventually, exchange, global, objects, options, target};
+use crate::bed::{
+    Bed, Reply, Upstream, answer, eventually, exchange, global, objects, options, target,
+};
 
 /// One request over a connection that stays open. The body of the answer.
 async fn ask(stream: &mut TcpStream) -> std::io::Result<String> {
@@ -130,7 +132,8 @@ async fn files_are_read_again_and_a_bad_one_changes_nothing() {
         }
     };
     eventually("the first file is in force", async || body().await == "one").await;
-    std::fs::write(&file, "kind: GlobalIngress\nmetadata: { name: web }\nspec: { rules: 5 }\n").unwrap();
+    std::fs::write(&file, "kind: GlobalIngress\nmetadata: { name: web }\nspec: { rules: 5 }\n")
+        .unwrap();
     let admin = gateway.admin().unwrap();
     let metrics = async || {
         let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";

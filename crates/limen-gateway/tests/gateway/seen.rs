@@ -76,7 +76,8 @@ async fn the_access_log_has_a_line_for_every_request() {
     let file = folder.path().join("access.log");
     let mut options = options();
     options.access_log = Some(AccessLogTo::File(file.clone()));
-    let bed = Bed::with(options, objects([global(vec![target("berlin", &[upstream.address])])])).await;
+    let bed =
+        Bed::with(options, objects([global(vec![target("berlin", &[upstream.address])])])).await;
     bed.get("/some/path?secret=1").await;
     bed.send("GET / HTTP/1.1\r\nHost: b.test\r\nConnection: close\r\n\r\n").await;
     let lines = || std::fs::read_to_string(&file).unwrap_or_default();

@@ -39,8 +39,11 @@ impl Authority {
     fn secret(&self, names: &[&str]) -> SecretData {
         let (certificate, key) = self.issue(names);
         SecretData(
-            [("tls.crt".to_owned(), certificate.into_bytes()), ("tls.key".to_owned(), key.into_bytes())]
-                .into(),
+            [
+                ("tls.crt".to_owned(), certificate.into_bytes()),
+                ("tls.key".to_owned(), key.into_bytes()),
+            ]
+            .into(),
         )
     }
 
@@ -64,7 +67,11 @@ fn add_secret(objects: &mut Objects, name: &str, secret: SecretData) {
     objects.secrets.insert(("test".into(), name.into()), Arc::new(secret));
 }
 
-async fn ask(config: &Arc<ClientConfig>, address: SocketAddr, host: &str) -> std::io::Result<Reply> {
+async fn ask(
+    config: &Arc<ClientConfig>,
+    address: SocketAddr,
+    host: &str,
+) -> std::io::Result<Reply> {
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from(host.to_owned()).unwrap();
     let mut stream = TlsConnector::from(config.clone()).connect(name, stream).await?;
@@ -88,19 +95,19 @@ async fn names_get_their_certificates_and_new_ones_without_a_break() {
     let (authority, next) = (Authority::new(), Authority::new());
     let upstream = Upstream::named("up").await;
     let exact = with_tls(global(vec![target("c", &[upstream.address])]), &["a.test"], "exact");
-    let mut wild = with_tls(global(vec![target("c", &[upstream.address])]), &["*.test"], "wild");
-    wild.rules[0].host = "*.test".into();
+    let mut wild = with_tls(global(vec![target("c", &[upstream.address])]), &["*.w.test"], "wild");
+    wild.rules[0].host = "*.w.test".into();
     let mut routes = objects([exact, wild]);
     add_secret(&mut routes, "exact", authority.secret(&["a.test"]));
-    add_secret(&mut routes, "wild", authority.secret(&["*.test"]));
+    add_secret(&mut routes, "wild", authority.secret(&["*.w.test"]));
     let bed = Bed::with(options(), routes.clone()).await;
     let https = bed.gateway.https()[0];
     let client = Arc::new(authority.client());
-    for host in ["a.test", "b.test"] {
+    for host in ["a.test", "b.w.test"] {
         let reply = ask(&client, https, host).await.unwrap();
         assert_eq!((reply.status, reply.body.as_str()), (200, "up"), "{host}");
     }
-    let error = ask(&client, https, "a.b.test").await.unwrap_err();
+    let error = ask(&client, https, "a.b.w.test").await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "the default is nobody's: {error}");
 
     // A connection from before the change goes on after it.

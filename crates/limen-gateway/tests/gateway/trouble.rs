@@ -6,9 +6,7 @@ use std::time::Duration;
 use http::Request;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use limen_core::global::{
-    HealthCheck, HealthCheckKind, Outliers, Retries, Timeouts, TrafficRules,
-};
+use limen_core::global::{HealthCheck, HealthCheckKind, Outliers, Retries, Timeouts, TrafficRules};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::bed::{Bed, Upstream, answer, eventually, global, target, with_traffic};
@@ -185,7 +183,11 @@ async fn probes_find_out_that_a_target_is_gone_and_back() {
 async fn an_address_that_keeps_failing_is_left_alone_and_nothing_is_never_the_answer() {
     let (bad, good) = (resets().await, Upstream::named("good").await);
     let rules = TrafficRules {
-        outliers: Some(Outliers { consecutive_failures: 2, eject_seconds: 60, ..Outliers::default() }),
+        outliers: Some(Outliers {
+            consecutive_failures: 2,
+            eject_seconds: 60,
+            ..Outliers::default()
+        }),
         ..TrafficRules::default()
     };
     let targets = vec![target("c", &[bad.address, good.address])];
