@@ -23,7 +23,7 @@ use crate::proxy::forget_all_but;
 use crate::server;
 use crate::snapshot::Snapshot;
 use crate::tls::ServerTls;
-use crate::upstream::Pool;
+use crate::upstream::{Pool, raw};
 
 /// How often idle upstream connections and forgotten backends are cleared away.
 const TIDY: Duration = Duration::from_secs(5);
@@ -130,6 +130,7 @@ async fn tidy(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(TIDY).await;
         Pool::tidy();
+        raw::tidy();
         let snapshot = shared.snapshot.load();
         if snapshot.made != seen {
             seen = snapshot.made;

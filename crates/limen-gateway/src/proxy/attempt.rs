@@ -63,7 +63,7 @@ impl Attempts<'_> {
                         chosen.address.succeeded();
                         return Ok((response, lease));
                     }
-                    self.blame(&chosen.address);
+                    blame(backend, &chosen.address);
                     let retry = left > 0 && backend.rules.statuses.contains(&status);
                     match again.filter(|_| retry && may_retry(backend)) {
                         Some(again) => next = again,
@@ -80,7 +80,7 @@ impl Attempts<'_> {
             metrics.failures.add(1);
             exchange.failed(&failure);
             if failure.kind.blames_address() {
-                self.blame(&chosen.address);
+                blame(backend, &chosen.address);
             }
             let started = self.progress.is_some_and(BodyProgress::started);
             let another = match (unsent, again) {
@@ -155,19 +155,19 @@ impl Attempts<'_> {
             }
         }
     }
+}
 
-    /// Counts a failure against an address.
-    fn blame(&self, address: &Address) {
-        let (backend, rules) = (self.backend, &self.backend.rules.outliers);
-        let now = milliseconds(Instant::now());
-        let may = || {
-            let (ejected, all) = backend.ejected(now);
-            may_eject(rules, ejected, all)
-        };
-        if address.failed(rules, now, may) {
-            let to = &address.endpoint.destination;
-            tracing::warn!(backend = backend.name, address = %to, "ejected after failures in a row");
-        }
+/// Counts a failure against an address.
+pub(crate) fn blame(backend: &Backend, address: &Address) {
+    let rules = &backend.rules.outliers;
+    let now = milliseconds(Instant::now());
+    let may = || {
+        let (ejected, all) = backend.ejected(now);
+        may_eject(rules, ejected, all)
+    };
+    if address.failed(rules, now, may) {
+        let to = &address.endpoint.destination;
+        tracing::warn!(backend = backend.name, address = %to, "ejected after failures in a row");
     }
 }
 
@@ -203,7 +203,7 @@ fn back_to_http1(request: Request<OutBody>) -> Request<OutBody> {
 }
 
 /// `TRACE` is left out: it is answered by whoever gets it.
-fn is_repeatable(method: &Method) -> bool {
+pub(crate) fn is_repeatable(method: &Method) -> bool {
     method.is_idempotent() && *method != Method::TRACE
 }
 

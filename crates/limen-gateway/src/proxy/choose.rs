@@ -73,12 +73,12 @@ pub(crate) fn choose(
 }
 
 /// A request came for this backend.
-pub(super) fn pay_in(backend: &Backend) {
+pub(crate) fn pay_in(backend: &Backend) {
     with_local(backend, |local| local.budget.request());
 }
 
 /// Whether the budget allows one more retry.
-pub(super) fn may_retry(backend: &Backend) -> bool {
+pub(crate) fn may_retry(backend: &Backend) -> bool {
     with_local(backend, |local| local.budget.retry())
 }
 

@@ -25,32 +25,20 @@ pub(crate) struct Exchange {
     outstanding: Option<Outstanding>,
     target: Option<(Arc<Backend>, usize)>,
     received: Option<Arc<BodyProgress>>,
-    pub(super) sent: u64,
+    pub(crate) sent: u64,
     /// Whether the answer reached its end.
     complete: bool,
     entry: Option<Box<Entry>>,
 }
 
 impl Exchange {
-    pub(super) fn new<B>(
+    /// `entry` is asked for only if requests are logged.
+    pub(crate) fn new(
         shared: &Arc<Shared>,
-        client: &Client,
-        request: &Request<B>,
         started: Instant,
+        entry: impl FnOnce() -> Entry,
     ) -> Self {
-        let entry = shared.log.is_on().then(|| {
-            Box::new(Entry {
-                client: client.address.ip(),
-                method: request.method().clone(),
-                host: text(request.headers().get(http::header::HOST))
-                    .or_else(|| Some(request.uri().authority()?.to_string())),
-                path: request.uri().path().to_owned(),
-                version: request.version(),
-                agent: text(request.headers().get(USER_AGENT)),
-                tls: client.tls,
-                ..Entry::default()
-            })
-        });
+        let entry = shared.log.is_on().then(|| Box::new(entry()));
         Self {
             shared: shared.clone(),
             started,
@@ -65,24 +53,24 @@ impl Exchange {
         }
     }
 
-    pub(super) fn matched(&mut self, route: &Route) {
+    pub(crate) fn matched(&mut self, route: &Route) {
         if let Some(entry) = &mut self.entry {
             entry.ingress = Some(route.ingress.label.clone());
             entry.rule = Some(format!("{}{}", route.host, route.path));
         }
     }
 
-    pub(super) fn identified(&mut self, id: HeaderValue) {
+    pub(crate) fn identified(&mut self, id: HeaderValue) {
         if let Some(entry) = &mut self.entry {
             entry.id = Some(id);
         }
     }
 
-    pub(super) fn receives(&mut self, progress: Option<Arc<BodyProgress>>) {
+    pub(crate) fn receives(&mut self, progress: Option<Arc<BodyProgress>>) {
         self.received = progress;
     }
 
-    pub(super) fn attempts(
+    pub(crate) fn attempts(
         &mut self,
         backend: &Arc<Backend>,
         chosen: &Chosen,
@@ -93,7 +81,7 @@ impl Exchange {
         self.target = Some((backend.clone(), chosen.target));
     }
 
-    pub(super) fn failed(&mut self, failure: &Failure) {
+    pub(crate) fn failed(&mut self, failure: &Failure) {
         tracing::debug!(kind = failure.kind.name(), detail = failure.detail, "attempt failed");
         if let Some(entry) = &mut self.entry {
             entry.failure = Some(format!("{}: {}", failure.kind.name(), failure.detail));
@@ -101,24 +89,29 @@ impl Exchange {
     }
 
     /// A target has answered with this status.
-    pub(super) fn status(&mut self, status: u16) {
+    pub(crate) fn status(&mut self, status: u16) {
         self.status = status;
     }
 
     /// The answer has reached its end.
-    pub(super) fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         self.complete = true;
     }
 
+    /// Somebody else will account for it.
+    pub(crate) fn forget(mut self) {
+        (self.target, self.entry) = (None, None);
+    }
+
     /// The gateway answers by itself.
-    pub(super) fn answered(mut self, response: Response<ProxyBody>) -> Response<ProxyBody> {
+    pub(crate) fn answered(mut self, response: Response<ProxyBody>) -> Response<ProxyBody> {
         self.status = response.status().as_u16();
         self.complete = true;
         response
     }
 
     /// The gateway refuses.
-    pub(super) fn refused(mut self, refusal: &Refusal) -> Response<ProxyBody> {
+    pub(crate) fn refused(mut self, refusal: &Refusal) -> Response<ProxyBody> {
         if let Some(entry) = &mut self.entry {
             entry.refusal = Some(refusal.reason);
         }
@@ -159,6 +152,21 @@ impl Drop for Exchange {
         if !self.shared.log.write(entry) {
             self.shared.metrics.log_dropped.add(1);
         }
+    }
+}
+
+/// What is logged of a request before anything has happened to it.
+pub(super) fn entry_of<B>(request: &Request<B>, client: &Client) -> Entry {
+    Entry {
+        client: client.address.ip(),
+        method: request.method().clone(),
+        host: text(request.headers().get(http::header::HOST))
+            .or_else(|| Some(request.uri().authority()?.to_string())),
+        path: request.uri().path().to_owned(),
+        version: request.version(),
+        agent: text(request.headers().get(USER_AGENT)),
+        tls: client.tls,
+        ..Entry::default()
     }
 }
 

@@ -130,7 +130,7 @@ fn identify(headers: &mut HeaderMap) -> HeaderValue {
 }
 
 /// Numbers as hexadecimal digits, sixteen each.
-pub(super) fn hexadecimal<const N: usize>(numbers: impl IntoIterator<Item = u64>) -> [u8; N] {
+pub(crate) fn hexadecimal<const N: usize>(numbers: impl IntoIterator<Item = u64>) -> [u8; N] {
     let mut digits = [b'0'; N];
     for (number, place) in numbers.into_iter().zip(digits.chunks_exact_mut(16)) {
         for (index, digit) in place.iter_mut().enumerate() {

@@ -32,11 +32,13 @@ use limen_core::route::{HostBuffer, normal_host};
 use crate::snapshot::Route;
 use crate::upstream::{ClientBody, OutBody};
 use crate::worker::Shared;
+pub(crate) use attempt::{blame, is_repeatable};
 pub(crate) use body::ProxyBody;
-pub(crate) use choose::forget_all_but;
+pub(crate) use choose::{Chosen, choose, forget_all_but, may_retry, pay_in};
 pub(crate) use client::Client;
-use exchange::Exchange;
-use refusal::Refusal;
+pub(crate) use exchange::Exchange;
+pub(crate) use forward::hexadecimal;
+pub(crate) use refusal::Refusal;
 
 /// Answers one request.
 pub(crate) async fn handle(
@@ -46,7 +48,7 @@ pub(crate) async fn handle(
 ) -> Response<ProxyBody> {
     let started = Instant::now();
     let http2 = request.version() == Version::HTTP_2;
-    let exchange = Exchange::new(&shared, &client, &request, started);
+    let exchange = Exchange::new(&shared, started, || exchange::entry_of(&request, &client));
     let mut response = match admit(&shared, &client, &request) {
         Ok((route, host)) => match redirect(&shared, &client, &route, &request, &host) {
             Some(response) => exchange.answered(response),

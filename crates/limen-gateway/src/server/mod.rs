@@ -1,11 +1,13 @@
 //! One client connection: what it speaks, and its requests one after the other or side by side.
 //!
 //! ```text
-//! accepted ─► PROXY header? ─► TLS? ─┬─ HTTP/1 ─► strict ─► hyper ─► proxy
-//!                                    └─ HTTP/2 ───────────► hyper ─► proxy
+//! accepted ─► PROXY header? ─► TLS? ─┬─ HTTP/1 ─► fast ─ unusual ─► strict ─► hyper ─► proxy
+//!                                    └─ HTTP/2 ──────────────────────────────► hyper ─► proxy
 //! ```
 
+mod fast;
 mod proxy_header;
+mod rewound;
 pub(crate) mod strict;
 mod strict_io;
 
@@ -31,6 +33,8 @@ use tokio_rustls::LazyConfigAcceptor;
 
 use crate::proxy::{self, Client};
 use crate::worker::Shared;
+use fast::{Ended, Fast};
+use rewound::Rewound;
 use strict_io::StrictIo;
 
 /// Counts an open client connection until it is dropped.
@@ -76,10 +80,15 @@ pub(crate) async fn serve(
     }
     if !tls {
         let client = Arc::new(Client::new(address, local, None, None, &shared.options));
-        if timeout(shared.options.limits.idle, starts_http2(&stream)).await == Ok(true) {
-            serve_http2(shared, stream, client).await;
-        } else {
-            serve_http1(shared, stream, client).await;
+        let first = tokio::select! {
+            first = timeout(shared.options.limits.idle, starts_http2(&stream)) => first,
+            () = shared.stop.cancelled() => return,
+        };
+        match first {
+            Ok(true) => serve_http2(shared, stream, client).await,
+            Ok(false) => serve_http1(shared, stream, client).await,
+            // Nothing was ever asked.
+            Err(_) => {}
         }
         return;
     }
@@ -138,6 +147,18 @@ async fn starts_http2(stream: &TcpStream) -> bool {
 }
 
 async fn serve_http1<I>(shared: Arc<Shared>, stream: I, client: Arc<Client>)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    if let Ended::HandOver(stream, read) =
+        Fast::new(stream, shared.clone(), client.clone()).run().await
+    {
+        serve_unusual(shared, Rewound::new(stream, read), client).await;
+    }
+}
+
+/// Serves a connection that has shown to be out of the ordinary.
+async fn serve_unusual<I>(shared: Arc<Shared>, stream: I, client: Arc<Client>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -40,7 +40,19 @@ impl Sender {
 }
 
 /// Counts an open connection until it is dropped.
-struct Open(Arc<Endpoint>);
+pub(super) struct Open(Arc<Endpoint>);
+
+impl Open {
+    /// Counts a connection, unless there are `most` already.
+    pub(super) fn new(endpoint: &Arc<Endpoint>, most: u32) -> Result<Self, Failure> {
+        if endpoint.connections.fetch_add(1, Ordering::Relaxed) >= most {
+            endpoint.connections.fetch_sub(1, Ordering::Relaxed);
+            let detail = format!("{most} connections to {} are open", endpoint.destination);
+            return Err(Failure::new(FailureKind::Full, detail));
+        }
+        Ok(Self(endpoint.clone()))
+    }
+}
 
 impl Drop for Open {
     fn drop(&mut self) {
@@ -55,12 +67,7 @@ pub(crate) async fn connect(
     patience: Duration,
     most: u32,
 ) -> Result<Sender, Failure> {
-    if endpoint.connections.fetch_add(1, Ordering::Relaxed) >= most {
-        endpoint.connections.fetch_sub(1, Ordering::Relaxed);
-        let detail = format!("{} connections to {} are open", most, endpoint.destination);
-        return Err(Failure::new(FailureKind::Full, detail));
-    }
-    let open = Open(endpoint.clone());
+    let open = Open::new(endpoint, most)?;
     let failed = |step: &str, error: &dyn std::fmt::Display| {
         let detail = format!("{step} {}: {error}", endpoint.destination);
         Failure::new(FailureKind::Connect, detail)

@@ -12,6 +12,7 @@ mod connect;
 mod endpoint;
 mod failure;
 mod pool;
+pub(crate) mod raw;
 mod tls;
 
 use std::cell::Cell;
