@@ -200,8 +200,7 @@ impl Strict {
             Kind::Host if self.head.host => return Err("more than one host"),
             Kind::Host => {
                 self.head.host = true;
-                let odd = |byte: &u8| !byte.is_ascii_graphic() || b",/\\@?#\"<>".contains(byte);
-                if value.iter().any(odd) {
+                if !may_be_host(value) {
                     return Err("a host with characters that it cannot have");
                 }
             }
@@ -293,6 +292,11 @@ fn field(line: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
         return Err("a control character in a header");
     }
     Ok((name, value))
+}
+
+/// Whether a value has only characters that hosts and ports have.
+pub(super) fn may_be_host(value: &[u8]) -> bool {
+    !value.iter().any(|byte| !byte.is_ascii_graphic() || b",/\\@?#\"<>".contains(byte))
 }
 
 fn decimal(value: &[u8]) -> Option<u64> {

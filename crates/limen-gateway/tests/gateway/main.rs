@@ -3,6 +3,7 @@
 mod bed;
 mod forwarding;
 mod life;
+mod ordinary;
 mod protocols;
 mod seen;
 mod smuggling;

@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use memchr::memchr_iter;
 
+use crate::server::strict::may_be_host;
+
 /// Header lines of an ordinary request.
 pub(super) const MOST_HEADERS: usize = 48;
 
@@ -110,6 +112,7 @@ pub(super) fn parse(bytes: &[u8], mut room: Box<Head>) -> Parsed {
                 }
                 None
             }
+            Role::Host if !may_be_host(value) => return Parsed::Unusual,
             Role::Host => Some(&mut host),
             Role::Id => Some(&mut head.id),
             Role::ForwardedFor => Some(&mut head.forwarded_for),
