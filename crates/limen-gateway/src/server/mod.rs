@@ -85,19 +85,21 @@ pub(crate) async fn serve(
             () = shared.stop.cancelled() => return,
         };
         match first {
-            Ok(true) => serve_http2(shared, stream, client).await,
+            // Boxed, as everywhere below: a connection that never gets here need not have room for it.
+            Ok(true) => Box::pin(serve_http2(shared, stream, client)).await,
             Ok(false) => serve_http1(shared, stream, client).await,
             // Nothing was ever asked.
             Err(_) => {}
         }
         return;
     }
-    match timeout(patience, handshake(&shared, stream, address, local)).await {
+    let shaken = timeout(patience, Box::pin(handshake(&shared, stream, address, local))).await;
+    match shaken {
         Ok(Ok((stream, client))) => {
             if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                serve_http2(shared, stream, client).await;
+                Box::pin(serve_http2(shared, stream, client)).await;
             } else {
-                serve_http1(shared, stream, client).await;
+                Box::pin(serve_http1(shared, stream, client)).await;
             }
         }
         Ok(Err(error)) => {
@@ -153,7 +155,7 @@ where
     if let Ended::HandOver(stream, read) =
         Fast::new(stream, shared.clone(), client.clone()).run().await
     {
-        serve_unusual(shared, Rewound::new(stream, read), client).await;
+        Box::pin(serve_unusual(shared, Rewound::new(stream, read), client)).await;
     }
 }
 

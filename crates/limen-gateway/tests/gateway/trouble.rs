@@ -230,3 +230,103 @@ async fn a_client_that_breaks_off_does_not_harm_others() {
     assert_eq!(bed.send(POST).await.body, "5");
     assert!(!bed.admin("/targets").await.body.contains("\"ejected\": true"));
 }
+
+#[tokio::test]
+async fn connections_to_an_address_are_limited_and_others_take_over() {
+    let slow = || {
+        Upstream::http(|_| async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            answer("slow")
+        })
+    };
+    let (first, second) = (slow().await, slow().await);
+    let rules = TrafficRules {
+        max_connections: Some(1),
+        failover: vec!["first".to_owned(), "second".to_owned()],
+        ..TrafficRules::default()
+    };
+    let targets = vec![target("first", &[first.address]), target("second", &[second.address])];
+    let bed = Bed::new(with_traffic(global(targets), rules)).await;
+    let replies = futures::future::join_all((0..4).map(|_| bed.get("/"))).await;
+    let mut statuses: Vec<_> = replies.iter().map(|reply| reply.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 503, 503]);
+    assert_eq!((first.hits(), second.hits()), (1, 1));
+}
+
+#[tokio::test]
+async fn probes_ask_grpc_servers_whether_they_serve() {
+    let serving = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let state = serving.clone();
+    let first = Upstream::http(move |request: Request<Incoming>| {
+        let serving = state.load(std::sync::atomic::Ordering::Relaxed);
+        async move {
+            if request.uri().path() != "/grpc.health.v1.Health/Check" {
+                return answer("first");
+            }
+            assert_eq!(request.version(), http::Version::HTTP_2);
+            answer(vec![0, 0, 0, 0, 2, 8, if serving { 1 } else { 2 }])
+        }
+    })
+    .await;
+    let second = Upstream::named("second").await;
+    let check = HealthCheck {
+        kind: HealthCheckKind::Grpc,
+        interval_milliseconds: 20,
+        ..HealthCheck::default()
+    };
+    let rules = TrafficRules {
+        failover: vec!["first".to_owned()],
+        health_check: Some(check),
+        ..TrafficRules::default()
+    };
+    let targets = vec![target("first", &[first.address]), target("second", &[second.address])];
+    let bed = Bed::new(with_traffic(global(targets), rules)).await;
+    eventually("it is found not to serve", async || {
+        bed.admin("/targets").await.body.contains("does not say SERVING")
+    })
+    .await;
+    serving.store(true, std::sync::atomic::Ordering::Relaxed);
+    eventually("it is found to serve", async || bed.get("/").await.body == "first").await;
+}
+
+#[tokio::test]
+async fn streams_that_are_opened_and_reset_cost_little_and_harm_nobody() {
+    let upstream = Upstream::http(|_| async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        answer("late")
+    })
+    .await;
+    let good = Upstream::named("good").await;
+    let mut other = global(vec![target("c", &[good.address])]);
+    other.rules[0].host = "b.test".into();
+    let slow = global(vec![target("c", &[upstream.address])]);
+    let bed = Bed::with(crate::bed::options(), crate::bed::objects([slow, other])).await;
+    let stream = tokio::net::TcpStream::connect(bed.http()).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(
+        hyper_util::rt::TokioExecutor::new(),
+        hyper_util::rt::TokioIo::new(stream),
+    )
+    .await
+    .unwrap();
+    tokio::spawn(connection);
+    for _ in 0..2000 {
+        let request = Request::get("http://a.test/")
+            .body(http_body_util::Empty::<bytes::Bytes>::new())
+            .unwrap();
+        if sender.ready().await.is_err() {
+            break;
+        }
+        let asked = sender.send_request(request);
+        let _ = tokio::time::timeout(Duration::from_micros(50), asked).await;
+    }
+    let fine = "GET / HTTP/1.1\r\nHost: b.test\r\nConnection: close\r\n\r\n";
+    assert_eq!(bed.send(fine).await.body, "good");
+    eventually("nothing of it is left", async || {
+        let metrics = bed.admin("/metrics").await.body;
+        let outstanding =
+            metrics.lines().filter(|line| line.starts_with("limen_gateway_outstanding"));
+        outstanding.clone().count() == 2 && outstanding.into_iter().all(|line| line.ends_with(" 0"))
+    })
+    .await;
+}
