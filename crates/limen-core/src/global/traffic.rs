@@ -119,16 +119,20 @@ pub struct Residency {
     pub deny: Vec<String>,
 }
 
-/// What keeps a client with its target.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// What keeps a client with its target. One of these; a struct and not an enumeration, since the
+/// schema of a custom resource cannot say "a string or an object".
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Affinity {
+pub struct Affinity {
     /// A cookie that the edge sets, with this name.
-    Cookie(String),
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<String>,
     /// The value of this header.
-    Header(String),
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
     /// The client's address.
-    SourceAddress,
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub source_address: bool,
 }
 
 /// How edges find out whether a target is well.
