@@ -29,6 +29,11 @@ bench-store *arguments:
 bench-apiserver *arguments:
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench apiserver -- {{arguments}}
 
+# The gateway beside nginx, HAProxy and Envoy: CPU time for each request. ENVOY is the path of its binary.
+bench-gateway *arguments:
+    cargo build --release -p limen
+    tools/bench-gateway {{arguments}}
+
 # Limen and a real kube-apiserver answer the same requests; every difference is listed or printed.
 blackbox:
     tools/python-client

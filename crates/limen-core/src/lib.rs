@@ -15,6 +15,7 @@
 //! same functions run in the hub, the gateways, the DNS servers, `limen explain` and the
 //! simulator, so that all of them always agree.
 
+pub mod decide;
 pub mod federated;
 pub mod global;
 pub mod health;
@@ -26,4 +27,5 @@ pub mod placement;
 pub mod plan;
 pub mod reconcile;
 pub mod rollout;
+pub mod route;
 pub mod selector;

@@ -2,6 +2,7 @@
 
 mod clusters;
 mod connection;
+mod gateway;
 mod hub;
 mod join;
 mod roots;
@@ -41,6 +42,8 @@ enum Command {
     Explain(roots::Explain),
     /// Print the definitions that an existing Kubernetes needs to be a hub.
     Crds(roots::Crds),
+    /// Run a gateway: the proxy that clients connect to.
+    Gateway(gateway::Gateway),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Release(release) => release.run(),
         Command::Explain(explain) => explain.run(),
         Command::Crds(crds) => crds.run(),
+        Command::Gateway(gateway) => gateway.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

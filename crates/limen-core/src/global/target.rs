@@ -50,7 +50,7 @@ pub struct Address {
 }
 
 /// What a target speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Protocol {
     /// HTTP/1.1 in the clear.
     #[default]

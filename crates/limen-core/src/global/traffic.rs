@@ -43,6 +43,9 @@ pub struct TrafficRules {
     /// Connections that one edge may have open to one address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
+    /// For how long an address that has become well gets less than its share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_start_seconds: Option<u32>,
 }
 
 /// Exact shares, whatever the geography.
@@ -116,26 +119,20 @@ pub struct Residency {
     pub deny: Vec<String>,
 }
 
-/// What keeps a client with its target.
+/// What keeps a client with its target. One of these; a struct and not an enumeration, since the
+/// schema of a custom resource cannot say "a string or an object".
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Affinity {
-    /// What tells clients apart.
-    pub by: AffinityKey,
-    /// The name of the cookie or header.
+    /// A cookie that the edge sets, with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-}
-
-/// What tells clients apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum AffinityKey {
-    /// A cookie that the edge sets.
-    #[default]
-    Cookie,
-    /// The value of a header.
-    Header,
+    pub cookie: Option<String>,
+    /// The value of this header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
     /// The client's address.
-    SourceAddress,
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub source_address: bool,
 }
 
 /// How edges find out whether a target is well.
@@ -174,7 +171,7 @@ impl Default for HealthCheck {
 }
 
 /// What a health check asks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum HealthCheckKind {
     /// A connection is enough.
     #[default]

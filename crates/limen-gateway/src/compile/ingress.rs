@@ -1,0 +1,242 @@
+//! One root.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use limen_core::decide::{OwnKnowledge, Plan, readiness};
+use limen_core::global::{self, Global, HealthCheckKind, Protocol, Target, Timeouts, TrafficRules};
+use limen_core::locality::Locality;
+
+use super::shared::Shared;
+use crate::objects::{Key, Objects, SecretData};
+use crate::snapshot::{Backend, Ingress, Rules, TargetState};
+use crate::tls::certified_key;
+use crate::upstream::{Address, Destination, UpstreamTls, UpstreamTlsError, milliseconds};
+
+/// Without a limit of its own an address gets no more connections than this from one gateway.
+const MAX_CONNECTIONS: u32 = 4096;
+
+/// Looks Secrets up and remembers which.
+struct Secrets<'a> {
+    objects: &'a Objects,
+    namespace: &'a str,
+    used: Vec<(String, Option<Arc<SecretData>>)>,
+}
+
+impl Secrets<'_> {
+    fn get(&mut self, name: &str) -> Option<Arc<SecretData>> {
+        let found = self.objects.secret(self.namespace, name).cloned();
+        self.used.push((name.to_owned(), found.clone()));
+        found
+    }
+}
+
+impl Shared {
+    pub(super) fn ingress(
+        &mut self,
+        key: &Key,
+        global: &Arc<Global>,
+        objects: &Objects,
+        before: Option<&Arc<Ingress>>,
+        here: &Locality,
+    ) -> Ingress {
+        let label = format!("{}/{}", key.0, key.1);
+        let mut secrets = Secrets { objects, namespace: &key.0, used: Vec::new() };
+        let mut problems = Vec::new();
+        let certificates = certificates(global, &mut secrets, &label, &mut problems);
+        let client_ca = global.client.client_ca_secret.as_ref().map(|name| {
+            let found = secrets.get(name);
+            if found.is_none() {
+                let text = "so that nobody gets in until it exists";
+                problems.push(format!("{label}: clientCaSecret {name} does not exist, {text}"));
+            }
+            // An authority that nobody has: clients are refused rather than let in unknown.
+            found.unwrap_or_default()
+        });
+        let tls = upstream_tls(global, &mut secrets);
+        let tls =
+            tls.inspect_err(|error| problems.push(format!("{label}: upstreamTls: {error}"))).ok();
+        let backends = global.backends.iter().map(|backend| {
+            let before = before
+                .and_then(|before| before.backends.iter().find(|old| old.name == backend.name));
+            Arc::new(self.backend(&label, global, backend, before, tls.as_ref(), here))
+        });
+        let backends: Vec<_> = backends.collect();
+        let named = global.rules.iter().flat_map(|rule| &rule.paths).map(|path| &path.backend);
+        for name in named.chain(&global.default_backend) {
+            if !backends.iter().any(|backend| backend.name == *name) {
+                problems.push(format!("{label}: there is no backend {name}: its paths answer 503"));
+            }
+        }
+        let hsts = global.client.hsts_seconds.map(|seconds| format!("max-age={seconds}"));
+        Ingress {
+            label,
+            global: global.clone(),
+            secrets: secrets.used,
+            backends,
+            certificates,
+            client_ca,
+            hsts: hsts.and_then(|value| HeaderValue::try_from(value).ok()),
+            problems,
+        }
+    }
+
+    fn backend(
+        &mut self,
+        ingress: &str,
+        global: &Global,
+        backend: &global::Backend,
+        before: Option<&Arc<Backend>>,
+        tls: Option<&(String, Arc<UpstreamTls>)>,
+        here: &Locality,
+    ) -> Backend {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let plan = Plan::new(backend, &global.traffic, here);
+        let targets = backend.targets.iter().map(|target| {
+            let old = before.and_then(|before| {
+                before.targets.iter().find(|old| {
+                    old.target.cluster == target.cluster && old.target.group == target.group
+                })
+            });
+            self.target(global, target, old, tls)
+        });
+        let targets = targets.collect();
+        Backend {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: backend.name.clone(),
+            ingress: ingress.to_owned(),
+            rules: rules(&global.traffic, &plan),
+            plan,
+            targets,
+        }
+    }
+
+    fn target(
+        &mut self,
+        global: &Global,
+        target: &Target,
+        before: Option<&TargetState>,
+        tls: Option<&(String, Arc<UpstreamTls>)>,
+    ) -> TargetState {
+        let tls = tls.map(|(how, tls)| (how.as_str(), tls));
+        let endpoint_tls = tls.filter(|_| target.protocol == Protocol::Https);
+        let now = milliseconds(Instant::now());
+        let addresses = target.addresses.iter().map(|address| {
+            let destination = Destination::new(address);
+            let endpoint = self.endpoint(destination.clone(), target.protocol, endpoint_tls);
+            let health = global.traffic.health_check.as_ref().map(|check| {
+                let rules = global.rules.iter().map(|rule| rule.host.as_str());
+                let first = rules.into_iter().find(|host| !host.is_empty() && !host.contains('*'));
+                let host = check.host.as_deref().or(first).unwrap_or(&address.host);
+                let tls = match check.kind {
+                    HealthCheckKind::Https => tls,
+                    HealthCheckKind::Grpc => endpoint_tls,
+                    HealthCheckKind::Tcp | HealthCheckKind::Http => None,
+                };
+                self.health(destination.clone(), check, host, tls)
+            });
+            let old = before.and_then(|before| {
+                before.addresses.iter().find(|old| Arc::ptr_eq(&old.endpoint, &endpoint))
+            });
+            let same_health = |old: &&Arc<Address>| match (&old.health, &health) {
+                (None, None) => true,
+                (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+                _ => false,
+            };
+            match old.filter(same_health) {
+                Some(old) => old.clone(),
+                None => Arc::new(Address::new(endpoint, health, now)),
+            }
+        });
+        TargetState {
+            addresses: addresses.collect(),
+            target: target.clone(),
+            metrics: before.map(|before| before.metrics.clone()).unwrap_or_default(),
+            readiness: [OwnKnowledge::None, OwnKnowledge::Answers, OwnKnowledge::Silent]
+                .map(|own| readiness(target, own)),
+        }
+    }
+}
+
+fn certificates(
+    global: &Global,
+    secrets: &mut Secrets<'_>,
+    label: &str,
+    problems: &mut Vec<String>,
+) -> Vec<(Vec<String>, Arc<rustls::sign::CertifiedKey>)> {
+    let mut made = Vec::new();
+    for tls in &global.tls {
+        let Some(name) = &tls.secret_name else { continue };
+        let key = match secrets.get(name) {
+            Some(secret) => certified_key(&secret).map_err(|error| error.to_string()),
+            None => Err("it does not exist".to_owned()),
+        };
+        match key {
+            Ok(key) => {
+                let all = || global.rules.iter().map(|rule| rule.host.clone()).collect();
+                let hosts = if tls.hosts.is_empty() { all() } else { tls.hosts.clone() };
+                made.push((hosts, Arc::new(key)));
+            }
+            Err(error) => problems.push(format!(
+                "{label}: the certificate in Secret {name} cannot be used: {error}; the default certificate is shown instead"
+            )),
+        }
+    }
+    made
+}
+
+/// TLS to targets, with a description that tells apart those that must not share connections.
+fn upstream_tls(
+    global: &Global,
+    secrets: &mut Secrets<'_>,
+) -> Result<(String, Arc<UpstreamTls>), UpstreamTlsError> {
+    let targets = global.backends.iter().flat_map(|backend| &backend.targets);
+    let check = global.traffic.health_check.as_ref();
+    let needed = targets.into_iter().any(|target| target.protocol == Protocol::Https)
+        || check.is_some_and(|check| check.kind == HealthCheckKind::Https);
+    let rules = global.traffic.upstream_tls.clone().unwrap_or_default();
+    let name = rules.server_name.clone();
+    if !needed || rules.insecure_skip_verify {
+        let how = format!("unverified {name:?}");
+        return Ok((how, Arc::new(UpstreamTls::unverified(name)?)));
+    }
+    let authority = match &rules.ca_secret {
+        None => None,
+        Some(secret) => {
+            let found = secrets.get(secret).and_then(|secret| secret.0.get("ca.crt").cloned());
+            // Nobody is verified by an authority that is not there.
+            Some(found.unwrap_or_default())
+        }
+    };
+    let how = format!("verified {name:?} {authority:?}");
+    Ok((how, Arc::new(UpstreamTls::verified(authority.as_deref(), name)?)))
+}
+
+fn rules(traffic: &TrafficRules, plan: &Plan) -> Rules {
+    let Timeouts {
+        connect_milliseconds,
+        response_milliseconds,
+        idle_milliseconds,
+        request_milliseconds,
+    } = traffic.timeouts.clone().unwrap_or_default();
+    let milliseconds = |value: u32| Duration::from_millis(u64::from(value));
+    let retries = traffic.retries.clone().unwrap_or_default();
+    let matches = traffic.split.iter().flat_map(|split| &split.matches);
+    Rules {
+        connect: milliseconds(connect_milliseconds),
+        response: milliseconds(response_milliseconds),
+        idle: milliseconds(idle_milliseconds),
+        request: request_milliseconds.map(milliseconds),
+        attempts: retries.attempts,
+        budget_percent: retries.budget_percent,
+        statuses: retries.statuses,
+        outliers: traffic.outliers.clone().unwrap_or_default(),
+        max_connections: traffic.max_connections.unwrap_or(MAX_CONNECTIONS),
+        slow_start: u64::from(traffic.slow_start_seconds.unwrap_or(0)) * 1000,
+        matches: matches
+            .filter_map(|rule| Some((rule.clone(), plan.group(&rule.group)?)))
+            .collect(),
+    }
+}

@@ -1,0 +1,161 @@
+//! Objects to a snapshot.
+//!
+//! What has not changed since the last snapshot is taken over as it is: compiled roots, and within
+//! changed roots the addresses with what is known of them. So a change costs what it changes plus
+//! the table of routes, and no address forgets that it was ejected.
+
+mod ingress;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use limen_core::global::{Global, PathType};
+use limen_core::locality::Locality;
+
+use crate::health::Health;
+use crate::objects::{Key, Objects};
+use crate::snapshot::{Ingress, Route, Snapshot};
+use crate::tls::{Mutual, ServerTls};
+use shared::Shared;
+
+/// Makes snapshots, one after the other.
+pub(crate) struct Compiler {
+    here: Locality,
+    tls: Arc<ServerTls>,
+    shared: Shared,
+    ingresses: HashMap<Key, Arc<Ingress>>,
+    mutual: Vec<Mutual>,
+}
+
+impl Compiler {
+    pub(crate) fn new(here: Locality, tls: Arc<ServerTls>) -> Self {
+        let (shared, ingresses, mutual) = (Shared::default(), HashMap::new(), Vec::new());
+        Self { here, tls, shared, ingresses, mutual }
+    }
+
+    /// The snapshot for these objects, and the addresses that have to be probed from now on.
+    pub(crate) fn compile(&mut self, objects: &Objects) -> (Snapshot, Vec<Weak<Health>>) {
+        let mut snapshot = Snapshot { made: Some(Instant::now()), ..Snapshot::default() };
+        let mut still_used = Vec::new();
+        for (key, global) in &objects.ingresses {
+            let before = self.ingresses.get(key);
+            let ingress = match before {
+                Some(before) if is_current(before, key, global, objects) => before.clone(),
+                _ => Arc::new(self.shared.ingress(key, global, objects, before, &self.here)),
+            };
+            snapshot.problems.extend(ingress.problems.iter().cloned());
+            add_routes(&mut snapshot, &ingress);
+            for (hosts, certificate) in &ingress.certificates {
+                for host in hosts {
+                    snapshot.certificates.add(host, certificate);
+                }
+            }
+            let Self { mutual, tls, .. } = self;
+            add_client_authority(&mut snapshot, &ingress, mutual, tls, &mut still_used);
+            snapshot.ingresses.insert(key.clone(), ingress);
+        }
+        // After all rules, so that no default takes a path that somebody has a rule for.
+        for key in objects.ingresses.keys() {
+            let ingress = snapshot.ingresses[key].clone();
+            add_default(&mut snapshot, &ingress);
+        }
+        self.mutual = still_used;
+        self.ingresses = snapshot.ingresses.clone();
+        (snapshot, self.shared.take_new_probes())
+    }
+}
+
+fn is_current(before: &Ingress, key: &Key, global: &Arc<Global>, objects: &Objects) -> bool {
+    let same_secret =
+        |(name, used): &(String, Option<Arc<_>>)| match (used, objects.secret(&key.0, name)) {
+            (Some(used), Some(found)) => Arc::ptr_eq(used, found) || used == found,
+            (None, None) => true,
+            _ => false,
+        };
+    (Arc::ptr_eq(&before.global, global) || before.global == *global)
+        && before.secrets.iter().all(same_secret)
+}
+
+fn add_routes(snapshot: &mut Snapshot, ingress: &Arc<Ingress>) {
+    let global = &ingress.global;
+    let has_tls = |host: &str| {
+        global.tls.iter().any(|tls| {
+            tls.hosts.is_empty()
+                || tls.hosts.iter().any(|name| {
+                    name == host
+                        || name.strip_prefix("*.").is_some_and(|rest| {
+                            host.split_once('.').is_some_and(|(_, below)| below == rest)
+                        })
+                })
+        })
+    };
+    let backend = |name: &str| ingress.backends.iter().find(|backend| backend.name == name);
+    for rule in &global.rules {
+        let tls = has_tls(&rule.host);
+        for path in &rule.paths {
+            let route = Arc::new(Route {
+                ingress: ingress.clone(),
+                backend: backend(&path.backend).cloned(),
+                host: rule.host.clone(),
+                path: path.path.clone(),
+                redirect_to_https: tls && global.client.redirect_to_https.unwrap_or(true),
+                tls,
+            });
+            let added = snapshot.routes.add(&rule.host, &path.path, path.path_type, route);
+            if let Err(error) = added {
+                snapshot.problems.push(format!("{}: {error}", ingress.label));
+            }
+        }
+    }
+}
+
+/// The default of a root is for the hosts that it names, and for all others if nobody else has
+/// claimed them.
+fn add_default(snapshot: &mut Snapshot, ingress: &Arc<Ingress>) {
+    let Some(name) = &ingress.global.default_backend else { return };
+    let route = Arc::new(Route {
+        ingress: ingress.clone(),
+        backend: ingress.backends.iter().find(|backend| backend.name == *name).cloned(),
+        host: String::new(),
+        path: String::new(),
+        redirect_to_https: false,
+        tls: false,
+    });
+    for rule in ingress.global.rules.iter().filter(|rule| !rule.host.is_empty()) {
+        // A rule for everything below the host is in the way, and rightly so.
+        let _ = snapshot.routes.add(&rule.host, "/", PathType::Prefix, route.clone());
+    }
+    if !snapshot.routes.set_default(route) {
+        let label = &ingress.label;
+        snapshot.problems.push(format!("{label}: another object has the default backend"));
+    }
+}
+
+fn add_client_authority(
+    snapshot: &mut Snapshot,
+    ingress: &Ingress,
+    before: &[Mutual],
+    tls: &ServerTls,
+    used: &mut Vec<Mutual>,
+) {
+    let Some(authority) = &ingress.client_ca else { return };
+    let known = used.iter().chain(before).find(|mutual| mutual.authority == *authority).cloned();
+    let mutual = match known
+        .map_or_else(|| tls.mutual(authority).map(Arc::new), |mutual| Ok(mutual.config))
+    {
+        Ok(config) => Mutual { config, authority: authority.clone() },
+        Err(error) => {
+            let label = &ingress.label;
+            snapshot.problems.push(format!("{label}: clientCaSecret: {error}"));
+            return;
+        }
+    };
+    for rule in &ingress.global.rules {
+        snapshot.certificates.require(&rule.host, &mutual);
+    }
+    used.push(mutual);
+}

@@ -1,0 +1,111 @@
+//! What is kept from one snapshot to the next, and what is said about mistakes.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use limen_core::global::{
+    Address, Backend, Global, HealthCheck, Outliers, PathRule, PathType, Rule, Target, TlsHosts,
+};
+use limen_core::locality::Locality;
+
+use super::Compiler;
+use crate::objects::{Objects, SecretData};
+use crate::snapshot::Snapshot;
+use crate::tls::ServerTls;
+
+fn compiler() -> Compiler {
+    let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
+    Compiler::new(Locality::default(), Arc::new(ServerTls::new(snapshot).unwrap()))
+}
+
+fn global(host: &str, ports: &[u16]) -> Global {
+    let addresses = ports.iter().map(|port| Address { host: "127.0.0.1".into(), port: *port });
+    let target = Target { addresses: addresses.collect(), ..Target::default() };
+    let path =
+        PathRule { path: "/".into(), path_type: PathType::Prefix, backend: "web".to_owned() };
+    let mut global = Global {
+        rules: vec![Rule { host: host.into(), paths: vec![path] }],
+        backends: vec![Backend { name: "web".into(), targets: vec![target] }],
+        ..Global::default()
+    };
+    global.traffic.health_check = Some(HealthCheck::default());
+    global
+}
+
+fn objects(globals: impl IntoIterator<Item = Global>) -> Objects {
+    let keyed = globals.into_iter().enumerate();
+    let keyed = keyed.map(|(index, global)| (("ns".into(), format!("g{index}")), Arc::new(global)));
+    Objects { ingresses: keyed.collect(), ..Objects::default() }
+}
+
+fn backend(snapshot: &Snapshot, host: &str) -> Arc<crate::snapshot::Backend> {
+    snapshot.routes.find(host, "/").unwrap().1.backend.clone().unwrap()
+}
+
+#[test]
+fn what_has_not_changed_is_taken_over() {
+    let mut compiler = compiler();
+    let (first, probes) =
+        compiler.compile(&objects([global("a.test", &[1, 2]), global("b.test", &[3])]));
+    assert_eq!(probes.len(), 3, "every address is probed once");
+    let (second, probes) =
+        compiler.compile(&objects([global("a.test", &[2, 4]), global("b.test", &[3])]));
+    assert_eq!(probes.len(), 1, "only what is new is probed from now on");
+    assert!(Arc::ptr_eq(&backend(&first, "b.test"), &backend(&second, "b.test")));
+    let (old, new) = (backend(&first, "a.test"), backend(&second, "a.test"));
+    assert!(!Arc::ptr_eq(&old, &new));
+    let (old, new) = (&old.targets[0], &new.targets[0]);
+    assert!(Arc::ptr_eq(&old.addresses[1], &new.addresses[0]), "an address keeps what is known");
+    assert!(Arc::ptr_eq(&old.metrics, &new.metrics));
+}
+
+#[test]
+fn an_ejected_address_stays_ejected_when_others_come_and_go() {
+    let mut compiler = compiler();
+    let (first, _) = compiler.compile(&objects([global("a.test", &[1, 2])]));
+    let rules = Outliers { consecutive_failures: 1, eject_seconds: 60, ..Outliers::default() };
+    assert!(backend(&first, "a.test").targets[0].addresses[0].failed(&rules, 1000, || true));
+    let (second, _) = compiler.compile(&objects([global("a.test", &[1, 2, 3])]));
+    assert_eq!(backend(&second, "a.test").ejected(2000), (1, 3));
+}
+
+#[test]
+fn roots_that_lead_to_the_same_place_share_endpoint_and_probe() {
+    let mut compiler = compiler();
+    let mut roots = [global("a.test", &[1]), global("b.test", &[1])];
+    for root in &mut roots {
+        root.traffic.health_check =
+            Some(HealthCheck { host: Some("probe".into()), ..HealthCheck::default() });
+    }
+    let (snapshot, probes) = compiler.compile(&objects(roots));
+    assert_eq!(probes.len(), 1);
+    let address = |host| backend(&snapshot, host).targets[0].addresses[0].clone();
+    assert!(Arc::ptr_eq(&address("a.test").endpoint, &address("b.test").endpoint));
+    assert!(!Arc::ptr_eq(&address("a.test"), &address("b.test")), "failures are each their own");
+}
+
+#[test]
+fn mistakes_are_named_and_harm_nobody_else() {
+    let mut compiler = compiler();
+    let mut wrong = global("a.test", &[1]);
+    wrong.rules[0].paths[0].backend = "missing".into();
+    wrong.tls = vec![TlsHosts { hosts: Vec::new(), secret_name: Some("cert".into()) }];
+    let mut odd = global("a.*.test", &[1]);
+    odd.default_backend = Some("web".into());
+    let mut objects = objects([wrong, odd, global("a.test", &[1]), global("b.test", &[1])]);
+    let secret = SecretData([("tls.crt".to_owned(), b"nonsense".to_vec())].into());
+    objects.secrets.insert(("ns".into(), "cert".into()), Arc::new(secret));
+    let (snapshot, _) = compiler.compile(&objects);
+    let said = snapshot.problems.join("\n");
+    for part in [
+        "ns/g0: there is no backend missing",
+        "ns/g0: the certificate in Secret cert cannot be used",
+        "ns/g1: host \"a.*.test\": an asterisk may only be",
+        "ns/g2: host \"a.test\" path \"/\" is taken by an earlier rule",
+    ] {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+    assert!(snapshot.routes.find("a.test", "/").unwrap().1.backend.is_none());
+    assert!(snapshot.routes.find("b.test", "/").unwrap().1.backend.is_some());
+    assert!(snapshot.routes.find("z.test", "/").is_some(), "the default is for everybody");
+}

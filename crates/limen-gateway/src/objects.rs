@@ -1,0 +1,31 @@
+//! What a gateway obeys: the compiled roots and the Secrets they name.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use limen_core::global::Global;
+
+/// A namespace and a name in it.
+pub(crate) type Key = (String, String);
+
+/// Everything that a source knows at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    /// Compiled roots by namespace and name. The order is that of their keys, so that of two that claim the same path
+    /// every gateway lets the same one have it. What has not changed is shared with the moment
+    /// before, which is how the gateway knows.
+    pub ingresses: BTreeMap<(String, String), Arc<Global>>,
+    /// Secrets by namespace and name.
+    pub secrets: HashMap<(String, String), Arc<SecretData>>,
+}
+
+/// What is in a Secret, decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretData(pub BTreeMap<String, Vec<u8>>);
+
+impl Objects {
+    /// A Secret in a namespace.
+    pub fn secret(&self, namespace: &str, name: &str) -> Option<&Arc<SecretData>> {
+        self.secrets.get(&(namespace.to_owned(), name.to_owned()))
+    }
+}

@@ -1,0 +1,64 @@
+//! Who a request came from.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use http::HeaderValue;
+
+use crate::objects::SecretData;
+use crate::options::Options;
+
+/// The other side of a client connection.
+pub(crate) struct Client {
+    /// Where the client is, as far as the connection tells.
+    pub(crate) address: SocketAddr,
+    /// Which of the gateway's addresses it came to.
+    pub(crate) local: SocketAddr,
+    /// The TLS version, if it is TLS.
+    pub(crate) tls: Option<&'static str>,
+    /// The authority of the certificate that it has shown.
+    pub(crate) authority: Option<Arc<SecretData>>,
+    /// Whether what it says about others in front of it is believed.
+    pub(crate) trusted: bool,
+    /// The address as `X-Forwarded-For` has it.
+    pub(crate) plain: HeaderValue,
+    /// And as `Forwarded` has it, with the protocol.
+    pub(crate) forwarded: String,
+    /// Set when the connection has become a tunnel, whose bytes are nobody's business.
+    pub(crate) tunnel: AtomicBool,
+}
+
+impl Client {
+    pub(crate) fn new(
+        address: SocketAddr,
+        local: SocketAddr,
+        tls: Option<&'static str>,
+        authority: Option<Arc<SecretData>>,
+        options: &Options,
+    ) -> Self {
+        let ip = address.ip().to_canonical();
+        let trusted = options.trusted_proxies.iter().any(|network| network.contains(&ip));
+        let proto = if tls.is_some() { "https" } else { "http" };
+        let forwarded = match ip {
+            IpAddr::V4(ip) => format!("for={ip};proto={proto}"),
+            IpAddr::V6(ip) => format!("for=\"[{ip}]\";proto={proto}"),
+        };
+        let plain = HeaderValue::try_from(ip.to_string())
+            .unwrap_or_else(|_| HeaderValue::from_static("unknown"));
+        Self {
+            address,
+            local,
+            tls,
+            authority,
+            trusted,
+            plain,
+            forwarded,
+            tunnel: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn proto(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+}

@@ -1,0 +1,260 @@
+//! The head of a request, as long as it is an ordinary one.
+//!
+//! Whatever is malformed or merely unusual is left to the other way through the house, which knows
+//! what to do about it. So this may say *unusual* whenever it likes, and must never accept what
+//! [`crate::server::strict`] would not.
+
+use std::ops::Range;
+
+use memchr::memchr_iter;
+
+use crate::server::strict::may_be_host;
+
+/// Header lines of an ordinary request.
+pub(super) const MOST_HEADERS: usize = 48;
+
+/// What the beginning of a stream is.
+#[derive(Debug)]
+pub(super) enum Parsed {
+    /// The head has not ended yet.
+    Partial,
+    /// Not for here.
+    Unusual,
+    Head(Box<Head>),
+}
+
+/// An ordinary head. Everything is a place in the bytes it was read from.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    /// Where the head ends and the body begins.
+    pub(super) end: usize,
+    /// The whole of the request, if its body has a length.
+    pub(super) body: usize,
+    pub(super) method: Range<usize>,
+    pub(super) target: Range<usize>,
+    /// Where the path ends and the query begins.
+    pub(super) path_end: usize,
+    pub(super) host: Range<usize>,
+    /// Runs of header lines that are passed on as they are.
+    pub(super) lines: Vec<Range<usize>>,
+    pub(super) id: Option<Range<usize>>,
+    pub(super) trace: bool,
+    pub(super) forwarded_for: Option<Range<usize>>,
+    pub(super) forwarded_proto: Option<Range<usize>>,
+    pub(super) forwarded_host: Option<Range<usize>>,
+    pub(super) forwarded: Option<Range<usize>>,
+    pub(super) agent: Option<Range<usize>>,
+    /// Whether the client wants the connection closed afterwards.
+    pub(super) close: bool,
+}
+
+/// Reads a head. `room` is where what is found is put, so that nothing is allocated for it twice.
+pub(super) fn parse(bytes: &[u8], mut room: Box<Head>) -> Parsed {
+    if matches!(bytes.first(), Some(b'\r' | b'\n')) {
+        return Parsed::Unusual;
+    }
+    let mut fields = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut request = httparse::Request::new(&mut fields);
+    let end = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(end)) => end,
+        Ok(httparse::Status::Partial) => return Parsed::Partial,
+        Err(_) => return Parsed::Unusual,
+    };
+    // The parser takes bare line feeds.
+    if memchr_iter(b'\n', &bytes[..end]).any(|at| at == 0 || bytes[at - 1] != b'\r') {
+        return Parsed::Unusual;
+    }
+    let start = bytes.as_ptr() as usize;
+    let place = |slice: &[u8]| {
+        let from = slice.as_ptr() as usize - start;
+        from..from + slice.len()
+    };
+    let (Some(method), Some(target), Some(1)) = (request.method, request.path, request.version)
+    else {
+        return Parsed::Unusual;
+    };
+    let target = target.as_bytes();
+    if !target.starts_with(b"/")
+        || !target.iter().all(u8::is_ascii_graphic)
+        || target.contains(&b'#')
+    {
+        return Parsed::Unusual;
+    }
+    let head = &mut *room;
+    let mut lines = std::mem::take(&mut head.lines);
+    lines.clear();
+    *head = Head { end, lines, ..Head::default() };
+    head.method = place(method.as_bytes());
+    head.target = place(target);
+    head.path_end = head.target.start + memchr::memchr(b'?', target).unwrap_or(target.len());
+    let mut host = None;
+    let mut length = None;
+    for field in request.headers.iter() {
+        let (name, value) = (field.name.as_bytes(), field.value);
+        let role = role(name);
+        let found = place(value);
+        let slot = match role {
+            Role::Passed => None,
+            Role::Unusual => return Parsed::Unusual,
+            Role::Dropped => continue,
+            Role::Connection => {
+                if value.eq_ignore_ascii_case(b"close") {
+                    head.close = true;
+                } else if !value.eq_ignore_ascii_case(b"keep-alive") {
+                    return Parsed::Unusual;
+                }
+                continue;
+            }
+            Role::Length => {
+                let Some(number) = small_number(value) else { return Parsed::Unusual };
+                if length.replace(number).is_some() {
+                    return Parsed::Unusual;
+                }
+                None
+            }
+            Role::Host if !may_be_host(value) => return Parsed::Unusual,
+            Role::Host => Some(&mut host),
+            Role::Id => Some(&mut head.id),
+            Role::ForwardedFor => Some(&mut head.forwarded_for),
+            Role::ForwardedProto => Some(&mut head.forwarded_proto),
+            Role::ForwardedHost => Some(&mut head.forwarded_host),
+            Role::Forwarded => Some(&mut head.forwarded),
+            Role::Agent => {
+                head.agent = Some(found.clone());
+                None
+            }
+            Role::Trace => {
+                head.trace = true;
+                None
+            }
+        };
+        let Some(slot) = slot else {
+            let name_start = place(name).start;
+            // Up to the end of the line, with whatever space is in it.
+            let line_end = found.end + 2;
+            match head.lines.last_mut() {
+                Some(last) if last.end == name_start => last.end = line_end,
+                _ if bytes.get(found.end..line_end) == Some(b"\r\n") => {
+                    head.lines.push(name_start..line_end);
+                }
+                // Space before the end of the line.
+                _ => return Parsed::Unusual,
+            }
+            if bytes.get(found.end..line_end) != Some(b"\r\n") {
+                return Parsed::Unusual;
+            }
+            continue;
+        };
+        if slot.replace(found).is_some() {
+            return Parsed::Unusual;
+        }
+    }
+    let Some(host) = host else { return Parsed::Unusual };
+    head.host = host;
+    head.body = length.unwrap_or(0);
+    Parsed::Head(room)
+}
+
+/// What a header means for whoever passes a request on.
+enum Role {
+    Passed,
+    /// For this hop only.
+    Dropped,
+    Connection,
+    Host,
+    Length,
+    Id,
+    Trace,
+    Agent,
+    ForwardedFor,
+    ForwardedProto,
+    ForwardedHost,
+    Forwarded,
+    Unusual,
+}
+
+fn role(name: &[u8]) -> Role {
+    let (known, role): (&[u8], Role) = match name.len() {
+        2 => (b"te", Role::Unusual),
+        3 => (b"via", Role::Unusual),
+        4 => (b"host", Role::Host),
+        6 => (b"expect", Role::Unusual),
+        7 if name[0] | 0x20 == b'u' => (b"upgrade", Role::Unusual),
+        7 => (b"trailer", Role::Unusual),
+        8 => (b"cdn-loop", Role::Unusual),
+        9 => (b"forwarded", Role::Forwarded),
+        10 if name[0] | 0x20 == b'c' => (b"connection", Role::Connection),
+        10 if name[0] | 0x20 == b'u' => (b"user-agent", Role::Agent),
+        10 => (b"keep-alive", Role::Dropped),
+        11 => (b"traceparent", Role::Trace),
+        12 => (b"x-request-id", Role::Id),
+        // With underscores they would be another framing for some.
+        14 if name[7] == b'_' => return Role::Unusual,
+        14 => (b"content-length", Role::Length),
+        15 => (b"x-forwarded-for", Role::ForwardedFor),
+        16 if name[0] | 0x20 == b'p' => (b"proxy-connection", Role::Dropped),
+        16 => (b"x-forwarded-host", Role::ForwardedHost),
+        17 if name[8] == b'_' => return Role::Unusual,
+        17 if name[0] | 0x20 == b't' => (b"transfer-encoding", Role::Unusual),
+        17 => (b"x-forwarded-proto", Role::ForwardedProto),
+        _ => return Role::Passed,
+    };
+    if name.eq_ignore_ascii_case(known) { role } else { Role::Passed }
+}
+
+/// Lengths of bodies that are small enough to wait for.
+fn small_number(value: &[u8]) -> Option<usize> {
+    if value.is_empty() || value.len() > 5 || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(value.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0')))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::server::strict::Strict;
+
+    const ORDINARY: &[u8] =
+        b"GET /a?b HTTP/1.1\r\nHost: a.test\r\nUser-Agent: x\r\nAccept: */*\r\n\
+        Connection: keep-alive\r\nX-Forwarded-For: 1\r\nCookie: a=b\r\n\r\nrest";
+
+    #[test]
+    fn ordinary_heads_are_taken_apart() {
+        let Parsed::Head(head) = parse(ORDINARY, Box::default()) else { panic!() };
+        let text = |range: &Range<usize>| std::str::from_utf8(&ORDINARY[range.clone()]).unwrap();
+        assert_eq!(text(&head.target), "/a?b");
+        assert_eq!(&ORDINARY[head.target.start..head.path_end], b"/a");
+        assert_eq!(text(&head.host), "a.test");
+        let lines: Vec<_> = head.lines.iter().map(text).collect();
+        assert_eq!(lines, ["User-Agent: x\r\nAccept: */*\r\n", "Cookie: a=b\r\n"]);
+        assert_eq!(&ORDINARY[head.end..], b"rest");
+        assert!(matches!(parse(&ORDINARY[..40], Box::default()), Parsed::Partial));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_accepted_that_the_strict_way_refuses(
+            changes in prop::collection::vec((0..ORDINARY.len(), prop_oneof![
+                any::<u8>(), prop::sample::select(b"\r\n :\t_#,;0".to_vec()),
+            ], any::<bool>()), 0..4),
+            extra in prop::sample::select(vec![
+                "", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n",
+                "content_length: 5\r\n", "Host: b\r\n", "X : y\r\n", " x\r\n",
+                "Content-Length: 5\r\nContent-Length: 5\r\n", "X: y\n",
+            ]),
+        ) {
+            let mut bytes = ORDINARY.to_vec();
+            bytes.splice(33..33, extra.bytes());
+            for (at, byte, insert) in changes {
+                if insert { bytes.insert(at, byte) } else { bytes[at] = byte }
+            }
+            if let Parsed::Head(head) = parse(&bytes, Box::default()) {
+                let judged = Strict::new(1 << 16).feed(&bytes[..head.end]);
+                prop_assert_eq!(judged, Ok(()), "{}", String::from_utf8_lossy(&bytes));
+            }
+        }
+    }
+}

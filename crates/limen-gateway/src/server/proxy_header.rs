@@ -1,0 +1,101 @@
+//! The PROXY protocol, version 2: who the client is, said by a load balancer in front.
+
+use std::io::{Error, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
+
+/// Addresses and extensions of one header, at most. The specification asks for 216.
+const LONGEST: usize = 1024;
+
+/// Reads the header. No address means that the load balancer speaks for itself.
+pub(super) async fn read(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> std::io::Result<Option<SocketAddr>> {
+    let mut head = [0; 16];
+    stream.read_exact(&mut head).await?;
+    let length = usize::from(u16::from_be_bytes([head[14], head[15]]));
+    if head[..12] != SIGNATURE || head[12] >> 4 != 2 || length > LONGEST {
+        return Err(Error::new(ErrorKind::InvalidData, "not a PROXY header of version 2"));
+    }
+    let mut rest = vec![0; length];
+    stream.read_exact(&mut rest).await?;
+    parse(head[12] & 0xf, head[13], &rest)
+}
+
+fn parse(command: u8, family: u8, rest: &[u8]) -> std::io::Result<Option<SocketAddr>> {
+    let wrong = || Error::new(ErrorKind::InvalidData, "a malformed PROXY header");
+    match (command, family) {
+        (0, _) => Ok(None),
+        (1, 0x11) => {
+            let ip: [u8; 4] = rest.get(..4).ok_or_else(wrong)?.try_into().map_err(|_| wrong())?;
+            let port = rest.get(8..10).ok_or_else(wrong)?;
+            let port = u16::from_be_bytes([port[0], port[1]]);
+            Ok(Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::from(ip)), port)))
+        }
+        (1, 0x21) => {
+            let ip: [u8; 16] = rest.get(..16).ok_or_else(wrong)?.try_into().map_err(|_| wrong())?;
+            let port = rest.get(32..34).ok_or_else(wrong)?;
+            let port = u16::from_be_bytes([port[0], port[1]]);
+            Ok(Some(SocketAddr::new(IpAddr::V6(Ipv6Addr::from(ip)), port)))
+        }
+        // Unix sockets and what is unspecified have no address to tell.
+        (1, _) => Ok(None),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn header(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(rest.len()).unwrap().to_be_bytes();
+        [&SIGNATURE[..], &[0x20 | command, family], &length, rest].concat()
+    }
+
+    async fn read_all(bytes: &[u8]) -> (std::io::Result<Option<SocketAddr>>, usize) {
+        let mut left = bytes;
+        let read = read(&mut left).await;
+        (read, left.len())
+    }
+
+    #[tokio::test]
+    async fn the_client_is_who_the_load_balancer_names() {
+        let v4 = header(1, 0x11, &[10, 1, 2, 3, 10, 0, 0, 1, 0x1f, 0x90, 0, 80]);
+        let (named, _) = read_all(&v4).await;
+        assert_eq!(named.unwrap(), Some("10.1.2.3:8080".parse().unwrap()));
+        let mut v6 = [0; 36];
+        (v6[15], v6[33]) = (1, 80);
+        // What follows the addresses is skipped, and what follows the header is left alone.
+        let with_extension = [&v6[..], &[4, 0, 1, 0]].concat();
+        let bytes = [header(1, 0x21, &with_extension), b"GET /".to_vec()].concat();
+        let (named, left) = read_all(&bytes).await;
+        assert_eq!((named.unwrap(), left), (Some("[::1]:80".parse().unwrap()), 5));
+        assert_eq!(read_all(&header(0, 0, &[])).await.0.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_header_is_refused() {
+        for bytes in [
+            b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n".to_vec(),
+            header(1, 0x11, &[10, 0, 0]),
+            header(2, 0x11, &[0; 12]),
+            header(1, 0x11, &[0; 1025]),
+        ] {
+            assert!(read_all(&bytes).await.0.is_err(), "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_is_too_strange(command in 0_u8..16, family: u8, rest: Vec<u8>) {
+            let _ = parse(command, family, &rest);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What workers obey: immutable, replaced as a whole.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use limen_core::decide::{OwnKnowledge, Plan, Readiness};
+use limen_core::global::{Global, HeaderMatch, Outliers, Target};
+use limen_core::route::Routes;
+
+use crate::metrics::TargetMetrics;
+use crate::objects::{Key, SecretData};
+use crate::tls::Certificates;
+use crate::upstream::Address;
+
+/// Everything that is in force at one moment.
+#[derive(Default)]
+pub(crate) struct Snapshot {
+    pub(crate) routes: Routes<Arc<Route>>,
+    pub(crate) ingresses: HashMap<Key, Arc<Ingress>>,
+    pub(crate) certificates: Certificates,
+    /// What is wrong with the objects, for people.
+    pub(crate) problems: Vec<String>,
+    /// When it was made.
+    pub(crate) made: Option<Instant>,
+}
+
+/// One compiled root.
+pub(crate) struct Ingress {
+    /// `namespace/name`.
+    pub(crate) label: String,
+    pub(crate) global: Arc<Global>,
+    /// The Secrets that it was made with, to see whether it has to be made again.
+    pub(crate) secrets: Vec<(String, Option<Arc<SecretData>>)>,
+    pub(crate) backends: Vec<Arc<Backend>>,
+    pub(crate) certificates: Vec<(Vec<String>, Arc<rustls::sign::CertifiedKey>)>,
+    /// The authority that clients must have certificates from.
+    pub(crate) client_ca: Option<Arc<SecretData>>,
+    pub(crate) hsts: Option<HeaderValue>,
+    pub(crate) problems: Vec<String>,
+}
+
+/// Where a rule leads.
+pub(crate) struct Route {
+    pub(crate) ingress: Arc<Ingress>,
+    /// Nothing if the rule names a backend that does not exist.
+    pub(crate) backend: Option<Arc<Backend>>,
+    pub(crate) host: String,
+    pub(crate) path: String,
+    pub(crate) redirect_to_https: bool,
+    pub(crate) tls: bool,
+}
+
+/// What rules lead to.
+pub(crate) struct Backend {
+    /// What workers know it by.
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    pub(crate) ingress: String,
+    pub(crate) plan: Plan,
+    pub(crate) targets: Vec<TargetState>,
+    pub(crate) rules: Rules,
+}
+
+/// One cluster's way in.
+pub(crate) struct TargetState {
+    pub(crate) target: Target,
+    pub(crate) addresses: Vec<Arc<Address>>,
+    pub(crate) metrics: Arc<TargetMetrics>,
+    /// By what is known of its addresses: nothing, that one answers, that none does.
+    pub(crate) readiness: [Readiness; 3],
+}
+
+/// The traffic rules of a backend, with all defaults filled in.
+pub(crate) struct Rules {
+    pub(crate) connect: Duration,
+    pub(crate) response: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) request: Option<Duration>,
+    pub(crate) attempts: u32,
+    pub(crate) budget_percent: u8,
+    pub(crate) statuses: Vec<u16>,
+    pub(crate) outliers: Outliers,
+    pub(crate) max_connections: u32,
+    pub(crate) slow_start: u64,
+    pub(crate) matches: Vec<(HeaderMatch, u16)>,
+}
+
+impl TargetState {
+    /// How good a candidate it is now.
+    pub(crate) fn readiness(&self, now: u64) -> Readiness {
+        let mut own = OwnKnowledge::Silent;
+        for address in &self.addresses {
+            match address.knowledge(now) {
+                OwnKnowledge::Silent => {}
+                knowledge => {
+                    own = knowledge;
+                    break;
+                }
+            }
+        }
+        self.readiness[own as usize]
+    }
+}
+
+impl Backend {
+    /// How many of its addresses are ejected, and how many it has.
+    pub(crate) fn ejected(&self, now: u64) -> (usize, usize) {
+        let addresses = self.targets.iter().flat_map(|target| &target.addresses);
+        addresses.fold((0, 0), |(ejected, all), address| {
+            (ejected + usize::from(address.is_ejected(now)), all + 1)
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! Objects from YAML files: GlobalIngress objects and Secrets, read again when they change.
+//!
+//! All files make up one whole. When one of them cannot be read the whole stays as it was, and
+//! what is wrong, where, and what to do about it is said once.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use limen_core::global::Global;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::{News, Running, Source};
+use crate::objects::{Key, Objects, SecretData};
+
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A file, or a folder with `.yaml`, `.yml` and `.json` files.
+pub struct ConfigFiles(pub PathBuf);
+
+/// Why configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file or folder cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// Which one.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// A file is not YAML.
+    #[error("{}: {error}", path.display())]
+    Yaml {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong, and where.
+        error: String,
+    },
+    /// An object is not what it says it is.
+    #[error("{}: {kind} {name}: {error}", path.display())]
+    Object {
+        /// The file.
+        path: PathBuf,
+        /// The object's kind.
+        kind: String,
+        /// The object's name.
+        name: String,
+        /// What is wrong.
+        error: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Value,
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+    #[serde(default, rename = "stringData")]
+    string_data: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: Option<String>,
+}
+
+/// Reads all objects of a file or a folder.
+pub fn read_objects(path: &Path) -> Result<Objects, ConfigError> {
+    let mut objects = Objects::default();
+    for file in files(path)? {
+        let text = std::fs::read_to_string(&file)
+            .map_err(|error| ConfigError::Read { path: file.clone(), error })?;
+        let documents: Vec<Option<Manifest>> = serde_saphyr::from_multiple(&text)
+            .map_err(|error| ConfigError::Yaml { path: file.clone(), error: error.to_string() })?;
+        for manifest in documents.into_iter().flatten() {
+            let (kind, name) = (manifest.kind.clone(), manifest.metadata.name.clone());
+            add(&mut objects, manifest).map_err(|error| ConfigError::Object {
+                path: file.clone(),
+                kind,
+                name,
+                error,
+            })?;
+        }
+    }
+    Ok(objects)
+}
+
+fn add(objects: &mut Objects, manifest: Manifest) -> Result<(), String> {
+    let namespace = manifest.metadata.namespace.unwrap_or_else(|| "default".to_owned());
+    let key: Key = (namespace, manifest.metadata.name);
+    if key.1.is_empty() {
+        return Err("it has no metadata.name".to_owned());
+    }
+    match manifest.kind.as_str() {
+        "GlobalIngress" => {
+            let global: Global =
+                serde_json::from_value(manifest.spec).map_err(|error| format!("spec: {error}"))?;
+            if objects.ingresses.insert(key, Arc::new(global)).is_some() {
+                return Err("there is another one of that name; rename one of them".to_owned());
+            }
+        }
+        "Secret" => {
+            let mut data = BTreeMap::new();
+            for (name, encoded) in manifest.data {
+                let encoded: String = encoded.split_ascii_whitespace().collect();
+                let decoded = STANDARD.decode(encoded).map_err(|error| {
+                    format!("data.{name} is not base64: {error}; use stringData for plain text")
+                })?;
+                data.insert(name, decoded);
+            }
+            let plain = manifest.string_data.into_iter();
+            data.extend(plain.map(|(name, text)| (name, text.into_bytes())));
+            objects.secrets.insert(key, Arc::new(SecretData(data)));
+        }
+        other => {
+            return Err(format!("kind {other:?} is neither GlobalIngress nor Secret; remove it"));
+        }
+    }
+    Ok(())
+}
+
+fn files(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let failed = |error| ConfigError::Read { path: path.to_owned(), error };
+    if !std::fs::metadata(path).map_err(failed)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let file = entry.map_err(failed)?.path();
+        let ending = file.extension().and_then(|ending| ending.to_str());
+        if matches!(ending, Some("yaml" | "yml" | "json")) {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// What tells that something has changed without reading it.
+fn stamps(path: &Path) -> Vec<(PathBuf, Option<SystemTime>, u64)> {
+    let stamp = |file: PathBuf| {
+        let metadata = std::fs::metadata(&file).ok();
+        let length = metadata.as_ref().map_or(0, std::fs::Metadata::len);
+        (file, metadata.and_then(|metadata| metadata.modified().ok()), length)
+    };
+    files(path).unwrap_or_default().into_iter().map(stamp).collect()
+}
+
+impl Source for ConfigFiles {
+    fn run(self: Box<Self>, publish: mpsc::Sender<News>) -> Running {
+        Box::pin(async move {
+            let mut last = Objects::default();
+            let mut seen = None;
+            let mut complained = String::new();
+            loop {
+                let now = stamps(&self.0);
+                if seen.as_ref() != Some(&now) {
+                    let news = match read_objects(&self.0) {
+                        Ok(objects) => {
+                            complained.clear();
+                            last = keep_unchanged(objects, &last);
+                            Some(News::Objects(last.clone()))
+                        }
+                        Err(error) => {
+                            let text = error.to_string();
+                            let new = text != complained;
+                            complained.clone_from(&text);
+                            let text = format!("{text}; what was in force before stays in force");
+                            new.then_some(News::Trouble(text))
+                        }
+                    };
+                    seen = Some(now);
+                    if let Some(news) = news
+                        && publish.send(news).await.is_err()
+                    {
+                        return;
+                    }
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        })
+    }
+}
+
+/// Shares what is the same with the moment before.
+fn keep_unchanged(mut objects: Objects, before: &Objects) -> Objects {
+    for (key, global) in &mut objects.ingresses {
+        if let Some(old) = before.ingresses.get(key).filter(|old| *old == global) {
+            *global = old.clone();
+        }
+    }
+    for (key, secret) in &mut objects.secrets {
+        if let Some(old) = before.secrets.get(key).filter(|old| *old == secret) {
+            *secret = old.clone();
+        }
+    }
+    objects
+}

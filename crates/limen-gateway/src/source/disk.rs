@@ -1,0 +1,100 @@
+//! The last objects of a hub, on disk.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use limen_core::global::Global;
+use serde::{Deserialize, Serialize};
+
+use crate::objects::{Objects, SecretData};
+
+const FILE: &str = "gateway-objects.json";
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    ingresses: Vec<(String, String, Global)>,
+    secrets: Vec<(String, String, BTreeMap<String, String>)>,
+}
+
+/// Writes all objects, so that there is always either the old or the new file, whole.
+pub(super) fn write(folder: &Path, objects: &Objects) -> Result<(), String> {
+    let key = |(namespace, name): &(String, String)| (namespace.clone(), name.clone());
+    let ingresses = objects.ingresses.iter().map(|(place, global)| {
+        let (namespace, name) = key(place);
+        (namespace, name, Global::clone(global))
+    });
+    let secrets = objects.secrets.iter().map(|(place, data)| {
+        let (namespace, name) = key(place);
+        let data = data.0.iter().map(|(name, value)| (name.clone(), STANDARD.encode(value)));
+        (namespace, name, data.collect())
+    });
+    let kept = Kept { ingresses: ingresses.collect(), secrets: secrets.collect() };
+    let path = folder.join(FILE);
+    let failed = |error: &dyn std::fmt::Display| {
+        format!("the routes cannot be kept in {}: {error}; a restart needs the hub", path.display())
+    };
+    let bytes = serde_json::to_vec(&kept).map_err(|error| failed(&error))?;
+    std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    let new = folder.join(format!("{FILE}.new"));
+    // It holds private keys.
+    let mut options = OpenOptions::new();
+    let options = options.create(true).truncate(true).write(true).mode(0o600);
+    let mut file = options.open(&new).map_err(|error| failed(&error))?;
+    file.write_all(&bytes).and_then(|()| file.sync_data()).map_err(|error| failed(&error))?;
+    std::fs::rename(&new, &path).map_err(|error| failed(&error))
+}
+
+/// Reads what was written last, if anything was.
+pub(super) fn read(folder: &Path) -> Result<Option<Objects>, String> {
+    let path = folder.join(FILE);
+    let failed = |error: &dyn std::fmt::Display| {
+        format!("{} cannot be used: {error}; waiting for the hub instead", path.display())
+    };
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(&error)),
+    };
+    let kept: Kept = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
+    let mut objects = Objects::default();
+    for (namespace, name, global) in kept.ingresses {
+        objects.ingresses.insert((namespace, name), Arc::new(global));
+    }
+    for (namespace, name, encoded) in kept.secrets {
+        let mut data = BTreeMap::new();
+        for (part, value) in encoded {
+            data.insert(part, STANDARD.decode(value).map_err(|error| failed(&error))?);
+        }
+        objects.secrets.insert((namespace, name), Arc::new(SecretData(data)));
+    }
+    Ok(Some(objects))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_what_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(read(folder.path()).unwrap().is_none());
+        let mut objects = Objects::default();
+        let global = Global { default_backend: Some("web".into()), ..Global::default() };
+        objects.ingresses.insert(("a".into(), "b".into()), Arc::new(global));
+        let data = SecretData([("tls.key".to_owned(), vec![0, 255])].into());
+        objects.secrets.insert(("a".into(), "c".into()), Arc::new(data));
+        write(folder.path(), &objects).unwrap();
+        write(folder.path(), &objects).unwrap();
+        let back = read(folder.path()).unwrap().unwrap();
+        assert_eq!(back.ingresses, objects.ingresses);
+        assert_eq!(back.secrets, objects.secrets);
+        std::fs::write(folder.path().join(FILE), "{").unwrap();
+        assert!(read(folder.path()).unwrap_err().contains("waiting for the hub"));
+    }
+}

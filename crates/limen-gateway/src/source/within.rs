@@ -1,0 +1,25 @@
+//! Objects from within the process.
+
+use tokio::sync::{mpsc, watch};
+
+use super::{News, Running, Source};
+use crate::objects::Objects;
+
+/// Objects that somebody within the process publishes.
+pub struct Within(pub watch::Receiver<Objects>);
+
+impl Source for Within {
+    fn run(mut self: Box<Self>, publish: mpsc::Sender<News>) -> Running {
+        Box::pin(async move {
+            loop {
+                let objects = self.0.borrow_and_update().clone();
+                if publish.send(News::Objects(objects)).await.is_err() {
+                    return;
+                }
+                if self.0.changed().await.is_err() {
+                    return;
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! The body of a request on its way to a target.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+/// What is remembered of a body once it has been given away.
+#[derive(Debug, Default)]
+pub(crate) struct BodyProgress {
+    started: AtomicBool,
+    /// The client broke off or sent something that is no body.
+    broken: AtomicBool,
+    bytes: AtomicU64,
+}
+
+/// The body that a client sends.
+pub(crate) struct ClientBody {
+    incoming: Incoming,
+    progress: Arc<BodyProgress>,
+}
+
+/// The body of a request on its way to a target.
+pub(crate) enum OutBody {
+    /// Nothing: such a request can be made again.
+    Empty,
+    /// What the client sends, as it sends it.
+    Client(ClientBody),
+}
+
+impl ClientBody {
+    pub(crate) fn new(incoming: Incoming) -> (Self, Arc<BodyProgress>) {
+        let progress = Arc::new(BodyProgress::default());
+        (Self { incoming, progress: progress.clone() }, progress)
+    }
+}
+
+impl BodyProgress {
+    pub(crate) fn started(&self) -> bool {
+        self.started.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Body for OutBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Self::Client(body) = &mut *self else { return Poll::Ready(None) };
+        body.progress.started.store(true, Ordering::Relaxed);
+        let polled = Pin::new(&mut body.incoming).poll_frame(context);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    body.progress.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+                }
+            }
+            Poll::Ready(Some(Err(_))) => body.progress.broken.store(true, Ordering::Relaxed),
+            _ => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Client(body) => body.incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Client(body) => body.incoming.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Idle connections, one pool for each worker.
+//!
+//! The pool is in the worker's thread and nowhere else, so taking a connection and giving it back
+//! needs no lock. A connection is given back when the answer's body has been read to its end.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::connect::{Sender, connect};
+use super::endpoint::Endpoint;
+use super::failure::Failure;
+
+/// Connections that nobody uses are kept for this long: shorter than what servers commonly allow.
+const IDLE: Duration = Duration::from_secs(50);
+
+/// Idle connections to one endpoint, at most.
+const MOST: usize = 512;
+
+/// The idle connections of one worker.
+#[derive(Default)]
+pub(crate) struct Pool {
+    endpoints: HashMap<u64, Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
+    /// The one used last is used next, so that the others can age.
+    http1: Vec<(Sender, Instant)>,
+    http2: Option<Sender>,
+}
+
+thread_local!(static POOL: RefCell<Pool> = RefCell::default());
+
+impl Pool {
+    fn take(&mut self, endpoint: u64) -> Option<Sender> {
+        let idle = self.endpoints.get_mut(&endpoint)?;
+        if let Some(Sender::Http2(sender)) = &idle.http2 {
+            if !sender.is_closed() {
+                return Some(Sender::Http2(sender.clone()));
+            }
+            idle.http2 = None;
+        }
+        while let Some((sender, since)) = idle.http1.pop() {
+            if let Sender::Http1(inner) = &sender
+                && !inner.is_closed()
+                && since.elapsed() < IDLE
+            {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    fn put(&mut self, endpoint: u64, sender: Sender) {
+        let idle = self.endpoints.entry(endpoint).or_default();
+        if sender.is_http2() {
+            idle.http2 = Some(sender);
+        } else if idle.http1.len() < MOST {
+            idle.http1.push((sender, Instant::now()));
+        }
+    }
+
+    /// Closes what has been idle for too long, in this thread's pool.
+    pub(crate) fn tidy() {
+        POOL.with_borrow_mut(|pool| {
+            pool.endpoints.retain(|_, idle| {
+                idle.http1.retain(|(_, since)| since.elapsed() < IDLE);
+                !idle.http1.is_empty() || idle.http2.is_some()
+            });
+        });
+    }
+}
+
+/// A connection that somebody uses.
+pub(crate) struct Lease {
+    endpoint: u64,
+    sender: Option<Sender>,
+}
+
+/// A connection to an endpoint: an idle one, or a new one.
+pub(crate) async fn lease(
+    endpoint: &Arc<Endpoint>,
+    server_name: &str,
+    patience: Duration,
+    most: u32,
+) -> Result<Lease, Failure> {
+    loop {
+        let Some(mut sender) = POOL.with_borrow_mut(|pool| pool.take(endpoint.id)) else { break };
+        let ready = match &mut sender {
+            Sender::Http1(sender) => sender.ready().await.is_ok(),
+            Sender::Http2(sender) => sender.ready().await.is_ok(),
+        };
+        if ready {
+            return Ok(Lease { endpoint: endpoint.id, sender: Some(sender) });
+        }
+    }
+    let sender = connect(endpoint, server_name, patience, most).await?;
+    if let Sender::Http2(sender) = &sender {
+        let copy = Sender::Http2(sender.clone());
+        POOL.with_borrow_mut(|pool| pool.put(endpoint.id, copy));
+    }
+    Ok(Lease { endpoint: endpoint.id, sender: Some(sender) })
+}
+
+impl Lease {
+    pub(crate) fn sender(&mut self) -> &mut Sender {
+        self.sender.as_mut().expect("a lease has its sender until it is given back")
+    }
+
+    /// Gives the connection back for others to use.
+    pub(crate) fn give_back(mut self) {
+        let Some(sender) = self.sender.take() else { return };
+        if !sender.is_http2() {
+            POOL.with_borrow_mut(|pool| pool.put(self.endpoint, sender));
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! TLS with clients and with targets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use limen_core::global::{ClientRules, Global, Protocol, TlsHosts, TrafficRules, UpstreamTls};
+use limen_gateway::{Objects, SecretData};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::bed::{Bed, Reply, Upstream, eventually, global, objects, options, target};
+
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn pem(&self) -> Vec<u8> {
+        self.0.pem().into_bytes()
+    }
+
+    /// Certificate and key for names, as PEM.
+    fn issue(&self, names: &[&str]) -> (String, String) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.0).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn secret(&self, names: &[&str]) -> SecretData {
+        let (certificate, key) = self.issue(names);
+        SecretData(
+            [
+                ("tls.crt".to_owned(), certificate.into_bytes()),
+                ("tls.key".to_owned(), key.into_bytes()),
+            ]
+            .into(),
+        )
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&self.pem()).unwrap()).unwrap();
+        roots
+    }
+
+    fn client(&self) -> ClientConfig {
+        provider();
+        ClientConfig::builder().with_root_certificates(self.roots()).with_no_client_auth()
+    }
+}
+
+fn provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn add_secret(objects: &mut Objects, name: &str, secret: SecretData) {
+    objects.secrets.insert(("test".into(), name.into()), Arc::new(secret));
+}
+
+async fn ask(
+    config: &Arc<ClientConfig>,
+    address: SocketAddr,
+    host: &str,
+) -> std::io::Result<Reply> {
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from(host.to_owned()).unwrap();
+    let mut stream = TlsConnector::from(config.clone()).connect(name, stream).await?;
+    let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut read = Vec::new();
+    stream.read_to_end(&mut read).await?;
+    Ok(Reply::parse(&read))
+}
+
+fn with_tls(mut global: Global, hosts: &[&str], secret: &str) -> Global {
+    global.tls.push(TlsHosts {
+        hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+        secret_name: Some(secret.to_owned()),
+    });
+    global
+}
+
+#[tokio::test]
+async fn names_get_their_certificates_and_new_ones_without_a_break() {
+    let (authority, next) = (Authority::new(), Authority::new());
+    let upstream = Upstream::named("up").await;
+    let exact = with_tls(global(vec![target("c", &[upstream.address])]), &["a.test"], "exact");
+    let mut wild = with_tls(global(vec![target("c", &[upstream.address])]), &["*.w.test"], "wild");
+    wild.rules[0].host = "*.w.test".into();
+    let mut routes = objects([exact, wild]);
+    add_secret(&mut routes, "exact", authority.secret(&["a.test"]));
+    add_secret(&mut routes, "wild", authority.secret(&["*.w.test"]));
+    let bed = Bed::with(options(), routes.clone()).await;
+    let https = bed.gateway.https()[0];
+    let client = Arc::new(authority.client());
+    for host in ["a.test", "b.w.test"] {
+        let reply = ask(&client, https, host).await.unwrap();
+        assert_eq!((reply.status, reply.body.as_str()), (200, "up"), "{host}");
+    }
+    let error = ask(&client, https, "a.b.w.test").await.unwrap_err();
+    assert!(error.to_string().contains("certificate"), "the default is nobody's: {error}");
+
+    // A connection from before the change goes on after it.
+    let stream = TcpStream::connect(https).await.unwrap();
+    let name = ServerName::try_from("a.test").unwrap();
+    let mut open = TlsConnector::from(client.clone()).connect(name, stream).await.unwrap();
+    add_secret(&mut routes, "exact", next.secret(&["a.test"]));
+    bed.objects.send_replace(routes);
+    let new = Arc::new(next.client());
+    eventually("the new one is shown", async || ask(&new, https, "a.test").await.is_ok()).await;
+    open.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut read = Vec::new();
+    open.read_to_end(&mut read).await.unwrap();
+    assert_eq!(Reply::parse(&read).status, 200);
+}
+
+#[tokio::test]
+async fn plain_requests_are_sent_to_https_and_told_to_stay() {
+    let authority = Authority::new();
+    let upstream = Upstream::named("up").await;
+    let mut root = with_tls(global(vec![target("c", &[upstream.address])]), &["a.test"], "cert");
+    root.client = ClientRules { hsts_seconds: Some(600), ..ClientRules::default() };
+    let mut routes = objects([root]);
+    add_secret(&mut routes, "cert", authority.secret(&["a.test"]));
+    let bed = Bed::with(options(), routes).await;
+    let reply = bed.get("/x?y").await;
+    assert_eq!((reply.status, reply.header("location")), (308, Some("https://a.test/x?y")));
+    let (http, https) = (bed.http().port(), bed.gateway.https()[0]);
+    let named = format!("GET / HTTP/1.1\r\nHost: a.test:{http}\r\nConnection: close\r\n\r\n");
+    let location = format!("https://a.test:{}/", https.port());
+    assert_eq!(bed.send(&named).await.header("location"), Some(location.as_str()));
+    let reply = ask(&Arc::new(authority.client()), https, "a.test").await.unwrap();
+    assert_eq!(reply.header("strict-transport-security"), Some("max-age=600"));
+}
+
+#[tokio::test]
+async fn clients_without_the_right_certificate_are_refused() {
+    let (authority, people) = (Authority::new(), Authority::new());
+    let upstream = Upstream::named("up").await;
+    let mut root = with_tls(global(vec![target("c", &[upstream.address])]), &[], "cert");
+    root.client.client_ca_secret = Some("people".into());
+    let mut open = with_tls(global(vec![target("c", &[upstream.address])]), &[], "open");
+    open.rules[0].host = "open.test".into();
+    let mut routes = objects([root, open]);
+    add_secret(&mut routes, "cert", authority.secret(&["a.test"]));
+    add_secret(&mut routes, "open", authority.secret(&["open.test"]));
+    add_secret(&mut routes, "people", SecretData([("ca.crt".to_owned(), people.pem())].into()));
+    let bed = Bed::with(options(), routes).await;
+    let https = bed.gateway.https()[0];
+
+    let stranger = Arc::new(authority.client());
+    assert!(ask(&stranger, https, "a.test").await.map_or(true, |reply| reply.status != 200));
+    let (certificate, key) = people.issue(&["alice"]);
+    let known = ClientConfig::builder()
+        .with_root_certificates(authority.roots())
+        .with_client_auth_cert(
+            vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+        )
+        .unwrap();
+    assert_eq!(ask(&Arc::new(known), https, "a.test").await.unwrap().body, "up");
+
+    // Nor does it help to connect for a host that asks for nothing.
+    let stream = TcpStream::connect(https).await.unwrap();
+    let name = ServerName::try_from("open.test").unwrap();
+    let mut stream = TlsConnector::from(stranger).connect(name, stream).await.unwrap();
+    let request = b"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut read = Vec::new();
+    stream.read_to_end(&mut read).await.unwrap();
+    assert_eq!(Reply::parse(&read).status, 421);
+}
+
+#[tokio::test]
+async fn targets_are_verified_before_they_get_anything() {
+    provider();
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (certificate, key) = authority.issue(&["a.test"]);
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+        )
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let upstream = Upstream::raw(move |stream| {
+        let acceptor = acceptor.clone();
+        async move {
+            let Ok(mut stream) = acceptor.accept(stream).await else { return };
+            let _ = stream.read(&mut [0; 4096]).await;
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret";
+            let _ = stream.write_all(answer).await;
+        }
+    })
+    .await;
+    let route = |rules: UpstreamTls| {
+        let mut target = target("c", &[upstream.address]);
+        target.protocol = Protocol::Https;
+        let mut root = global(vec![target]);
+        root.traffic = TrafficRules { upstream_tls: Some(rules), ..TrafficRules::default() };
+        root
+    };
+    let named = |name: &str| UpstreamTls { ca_secret: Some(name.into()), ..UpstreamTls::default() };
+    let skip = UpstreamTls { insecure_skip_verify: true, ..UpstreamTls::default() };
+    let wrong_name = UpstreamTls { server_name: Some("b.test".into()), ..named("right") };
+    for (rules, status) in [
+        (named("right"), 200),
+        (named("wrong"), 502),
+        (named("missing"), 502),
+        (wrong_name, 502),
+        (skip, 200),
+    ] {
+        let mut routes = objects([route(rules.clone())]);
+        for (name, authority) in [("right", &authority), ("wrong", &other)] {
+            let secret = SecretData([("ca.crt".to_owned(), authority.pem())].into());
+            add_secret(&mut routes, name, secret);
+        }
+        let bed = Bed::with(options(), routes).await;
+        assert_eq!(bed.get("/").await.status, status, "{rules:?}");
+    }
+}
