@@ -29,6 +29,10 @@ bench-store *arguments:
 bench-apiserver *arguments:
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench apiserver -- {{arguments}}
 
+# A hub with many members: leaves in a second, time to reach all, cost at rest, growth.
+bench-federation *arguments:
+    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench federation -- {{arguments}}
+
 # The gateway beside nginx, HAProxy and Envoy: CPU time for each request. ENVOY is the path of its binary.
 bench-gateway *arguments:
     cargo build --release -p limen

@@ -1,0 +1,157 @@
+//! A hub that federates: how fast roots reach members, and what that costs.
+//!
+//! The hub is the `limen` binary as a process of its own, so that its CPU time and memory are its
+//! own. Members are Limen's API servers in this process, durable like the hub, or real Kubernetes
+//! control planes. All of them share the machine.
+//!
+//! `just bench-federation` runs it; the names `burst`, `one`, `grow` and `real` choose parts.
+
+#[path = "../apiserver/process.rs"]
+mod process;
+#[path = "../../../limen-store/benches/store/report.rs"]
+#[allow(dead_code, reason = "other benchmarks use the rest of it")]
+mod report;
+mod rig;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures::StreamExt;
+use limen_testbed::ControlPlane;
+
+use crate::process::{cpu_seconds, resident_megabytes};
+use crate::report::{row, table};
+use crate::rig::{Rig, ingress};
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let all = !["burst", "one", "grow", "real"].into_iter().any(has);
+    report::machine();
+    if all || has("burst") {
+        burst().await?;
+    }
+    if all || has("one") {
+        one_more().await?;
+    }
+    if all || has("grow") {
+        grow().await?;
+    }
+    if all || has("real") {
+        real().await?;
+    }
+    Ok(())
+}
+
+/// Creates roots and waits until every member holds all of them; leaves in a second.
+async fn spread(rig: &mut Rig, prefix: &str, roots: usize) -> Result<f64> {
+    let start = Instant::now();
+    let hub = rig.hub.clone();
+    let mut creates = futures::stream::iter((0..roots).map(|n| {
+        let (hub, name) = (hub.clone(), format!("{prefix}-{n}"));
+        async move { hub.create(&rig::ingress_kind(), &ingress(&name)).await }
+    }))
+    .buffer_unordered(16);
+    while let Some(created) = creates.next().await {
+        created?;
+    }
+    drop(creates);
+    rig.all_hold(prefix, roots).await;
+    Ok(rig::rate(roots * rig.members(), start.elapsed()))
+}
+
+async fn burst() -> Result<()> {
+    let mut rig = Rig::in_process(10).await?;
+    let before = cpu_seconds(rig.process)?;
+    let rate = spread(&mut rig, "burst", 1000).await?;
+    let cpu = (cpu_seconds(rig.process)? - before) / 10_000.0;
+    table("1,000 Ingresses to 10 members", &["leaves/s", "CPU of the hub for a leaf"]);
+    row(&[format!("{rate:.0}"), format!("{:.0} µs", cpu * 1e6)]);
+    at_rest(&rig, "10 members x 1,000 roots").await
+}
+
+/// What a hub costs that has nothing to do.
+async fn at_rest(rig: &Rig, what: &str) -> Result<()> {
+    rig.settle().await?;
+    let (cpu, before) = (cpu_seconds(rig.process)?, rig.hub_revision().await?);
+    let span = Duration::from_secs(20);
+    tokio::time::sleep(span).await;
+    let cpu = (cpu_seconds(rig.process)? - cpu) / span.as_secs_f64();
+    let writes = rig.hub_revision().await? - before;
+    table(&format!("At rest, {what}"), &["writes in 20 s", "share of a core", "resident memory"]);
+    row(&[
+        writes.to_string(),
+        format!("{:.1} %", cpu * 100.0),
+        format!("{:.0} MB", resident_megabytes(rig.process)?),
+    ]);
+    Ok(())
+}
+
+/// One new Ingress while nothing else happens: the time until all members hold it.
+async fn each(rig: &mut Rig, prefix: &str, times: usize) -> Result<(f64, f64)> {
+    let mut taken = Vec::new();
+    for n in 0..times {
+        let start = Instant::now();
+        let name = format!("{prefix}{n}");
+        rig.hub.create(&rig::ingress_kind(), &ingress(&name)).await?;
+        rig.all_hold(&name, 1).await;
+        taken.push(start.elapsed().as_secs_f64() * 1e3);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    taken.sort_by(f64::total_cmp);
+    Ok((taken[taken.len() / 2], taken[taken.len() * 99 / 100]))
+}
+
+async fn one_more() -> Result<()> {
+    let mut rig = Rig::in_process(100).await?;
+    spread(&mut rig, "before", 100).await?;
+    rig.settle().await?;
+    let (p50, p99) = each(&mut rig, "new-", 100).await?;
+    let columns = ["p50 until all 100 hold it", "p99", "Karmada's published p50", "its p99"];
+    table("One new Ingress, 100 members with 100 roots at rest", &columns);
+    row(&[format!("{p50:.0} ms"), format!("{p99:.0} ms"), "706 ms".into(), "1298 ms".into()]);
+    at_rest(&rig, "100 members x 200 roots").await
+}
+
+/// How rate and memory grow with members and roots.
+async fn grow() -> Result<()> {
+    let columns = ["members", "roots", "leaves/s", "resident memory of the hub"];
+    table("Growth", &columns);
+    for (members, steps) in
+        [(10, [100, 300, 600].as_slice()), (50, &[100, 300]), (100, &[100, 900])]
+    {
+        let mut rig = Rig::in_process(members).await?;
+        let mut roots = 0;
+        for (index, step) in steps.iter().enumerate() {
+            let rate = spread(&mut rig, &format!("step{index}x"), *step).await?;
+            roots += step;
+            rig.settle().await?;
+            let memory = resident_megabytes(rig.process)?;
+            let cells = [
+                members.to_string(),
+                roots.to_string(),
+                format!("{rate:.0}"),
+                format!("{memory:.0} MB"),
+            ];
+            row(&cells);
+        }
+    }
+    Ok(())
+}
+
+async fn real() -> Result<()> {
+    let mut planes = Vec::new();
+    for _ in 0..3 {
+        planes.push(ControlPlane::start().await?);
+    }
+    let mut rig = Rig::real(&planes).await?;
+    let (p50, p99) = each(&mut rig, "one-", 50).await?;
+    let rate = spread(&mut rig, "burst", 300).await?;
+    let columns = ["", "Limen", "Karmada, as measured before", "Karmada, tuned"];
+    table("Three real Kubernetes members", &columns);
+    row(&["one Ingress, p50".into(), format!("{p50:.0} ms"), "745 ms".into(), "200 ms".into()]);
+    row(&["one Ingress, p99".into(), format!("{p99:.0} ms"), "850 ms".into(), "400 ms".into()]);
+    row(&["burst of 300, leaves/s".into(), format!("{rate:.0}"), "5".into(), "17".into()]);
+    Ok(())
+}

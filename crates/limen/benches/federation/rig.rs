@@ -1,0 +1,199 @@
+//! A hub process and its members.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use limen_apiserver::{Server, ServerOptions};
+use limen_core::federated::Kind;
+use limen_hub::{JoinOptions, join};
+use limen_store::{RedbOptions, RedbStore};
+use limen_sync::{ObjectApi, Seen, follow};
+use limen_testbed::ControlPlane;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+
+/// A hub process and its members.
+pub(crate) struct Rig {
+    pub(crate) hub: ObjectApi,
+    pub(crate) process: u32,
+    _hub: (Child, TempDir),
+    _members: Vec<(Server, TempDir)>,
+    held: Vec<Watched>,
+}
+
+/// The Ingresses that one member holds.
+struct Watched {
+    names: HashSet<String>,
+    seen: mpsc::Receiver<(Arc<Kind>, Seen)>,
+}
+
+impl Rig {
+    pub(crate) async fn in_process(count: usize) -> Result<Self> {
+        let mut members = Vec::new();
+        let mut configs = Vec::new();
+        for _ in 0..count {
+            let folder = tempfile::tempdir()?;
+            let store = RedbStore::open(folder.path().join("store"), &RedbOptions::default())?;
+            let server = Server::start(ServerOptions {
+                data_dir: folder.path().to_owned(),
+                listen: ([127, 0, 0, 1], 0).into(),
+                store: Arc::new(store),
+                extra_names: Vec::new(),
+                token_file: None,
+                audit_log: None,
+            })
+            .await?;
+            configs.push(read(server.kubeconfig()).await?);
+            members.push((server, folder));
+        }
+        Self::with(members, configs).await
+    }
+
+    pub(crate) async fn real(planes: &[ControlPlane]) -> Result<Self> {
+        let mut configs = Vec::new();
+        for plane in planes {
+            configs.push(read(plane.kubeconfig_path()).await?);
+        }
+        Self::with(Vec::new(), configs).await
+    }
+
+    async fn with(
+        members: Vec<(Server, TempDir)>,
+        configs: Vec<(Config, Vec<u8>)>,
+    ) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut process = Command::new(env!("CARGO_BIN_EXE_limen"))
+            .args(["hub", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(folder.path())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let output = process.stdout.take().context("the output is a pipe")?;
+        let mut lines = BufReader::new(output).lines();
+        let said = lines.next_line().await?.unwrap_or_default();
+        ensure!(said.starts_with("The hub is ready"), "{said}");
+        // What it says later must not fill the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+
+        let (config, _) = read(&folder.path().join("kubeconfig")).await?;
+        let client = Client::try_from(config)?;
+        let hub = ObjectApi::new(client.clone());
+        // The hub makes its own kinds after it is ready; joining needs the last of them.
+        let types =
+            limen_api::kind(("limen.dev/v1alpha1", "FederatedType", "federatedtypes", false));
+        while hub.list(&types, "").await.map_or(0, |(types, _)| types.len())
+            < limen_api::NATIVE.len()
+        {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let mut held = Vec::new();
+        for (index, (config, ca)) in configs.into_iter().enumerate() {
+            let member = Client::try_from(config.clone())?;
+            let options = JoinOptions {
+                name: format!("member-{index}"),
+                endpoint: config.cluster_url.to_string(),
+                ca: Some(ca),
+                ..JoinOptions::default()
+            };
+            join(&client, &member, &options).await?;
+            let (tell, seen) = mpsc::channel(4096);
+            tokio::spawn(follow(ObjectApi::new(member), ingress_kind(), String::new(), tell));
+            held.push(Watched { names: HashSet::new(), seen });
+        }
+        let id = process.id().context("the hub runs")?;
+        let rig = Self { hub, process: id, _hub: (process, folder), _members: members, held };
+        rig.settle().await?;
+        Ok(rig)
+    }
+
+    pub(crate) fn members(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Waits until every member holds that many Ingresses whose names start so.
+    pub(crate) async fn all_hold(&mut self, prefix: &str, count: usize) {
+        for member in &mut self.held {
+            let holds = |names: &HashSet<String>| {
+                names.iter().filter(|name| name.starts_with(prefix)).count() >= count
+            };
+            let mut since_count = 0;
+            while !holds(&member.names) {
+                // Counting names is not free: with many still to come it waits for some more.
+                let missing = count.saturating_sub(since_count).min(20);
+                for _ in 0..missing.max(1) {
+                    let Some((_, seen)) = member.seen.recv().await else { return };
+                    let objects = match seen {
+                        Seen::State(objects) => objects,
+                        Seen::Changed(object) => vec![object],
+                        _ => Vec::new(),
+                    };
+                    for object in objects {
+                        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                        since_count += usize::from(name.starts_with(prefix));
+                        member.names.insert(name.to_owned());
+                    }
+                    if since_count >= count {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn hub_revision(&self) -> Result<u64> {
+        let (_, version) = self.hub.list(&ingress_kind(), "limen.dev/none").await?;
+        Ok(version.parse()?)
+    }
+
+    /// Waits until the hub has nothing left to write.
+    pub(crate) async fn settle(&self) -> Result<()> {
+        let mut quiet = Instant::now();
+        let mut revision = self.hub_revision().await?;
+        while quiet.elapsed() < Duration::from_secs(2) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let now = self.hub_revision().await?;
+            if now != revision {
+                (revision, quiet) = (now, Instant::now());
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn read(kubeconfig: &Path) -> Result<(Config, Vec<u8>)> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let cluster = kubeconfig.clusters.first().and_then(|named| named.cluster.clone());
+    let data = cluster.and_then(|cluster| cluster.certificate_authority_data);
+    let value = json!({"data": {"ca": data.context("the kubeconfig has an authority")?}});
+    let secret: k8s_openapi::api::core::v1::Secret = serde_json::from_value(value)?;
+    let ca = secret.data.and_then(|mut data| data.remove("ca")).context("it is base64")?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok((config, ca.0))
+}
+
+pub(crate) fn ingress_kind() -> Arc<Kind> {
+    limen_api::kind(("networking.k8s.io/v1", "Ingress", "ingresses", true))
+}
+
+pub(crate) fn ingress(name: &str) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"rules": [{"host": format!("{name}.example.com"), "http": {"paths": [{
+            "path": "/", "pathType": "Prefix",
+            "backend": {"service": {"name": "web", "port": {"number": 80}}}}]}}]}})
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of leaves are far below 2^52")]
+pub(crate) fn rate(count: usize, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64()
+}
