@@ -3,6 +3,7 @@
 mod audit;
 mod custom;
 mod fairness;
+mod fuzz;
 mod objects;
 mod requests;
 mod server;
