@@ -21,9 +21,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the hub: a Kubernetes API that people submit their objects to.
-    Hub(hub::Hub),
+    Hub(Box<hub::Hub>),
     /// Run a gateway: the proxy that clients connect to.
-    Gateway(gateway::Gateway),
+    Gateway(Box<gateway::Gateway>),
 }
 
 fn main() -> ExitCode {
