@@ -26,7 +26,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the hub: a Kubernetes API that people submit their objects to.
-    Hub(hub::Hub),
+    Hub(Box<hub::Hub>),
     /// Let a cluster into the federation.
     Join(join::Join),
     /// Let a cluster out of the federation.
@@ -43,7 +43,7 @@ enum Command {
     /// Print the definitions that an existing Kubernetes needs to be a hub.
     Crds(roots::Crds),
     /// Run a gateway: the proxy that clients connect to.
-    Gateway(gateway::Gateway),
+    Gateway(Box<gateway::Gateway>),
 }
 
 fn main() -> ExitCode {

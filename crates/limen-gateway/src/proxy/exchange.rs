@@ -25,6 +25,8 @@ pub(crate) struct Exchange {
     outstanding: Option<Outstanding>,
     target: Option<(Arc<Backend>, usize)>,
     received: Option<Arc<BodyProgress>>,
+    /// Bytes of a request's body that came with its head.
+    pub(crate) came_along: u64,
     pub(crate) sent: u64,
     /// Whether the answer reached its end.
     complete: bool,
@@ -47,6 +49,7 @@ impl Exchange {
             outstanding: None,
             target: None,
             received: None,
+            came_along: 0,
             sent: 0,
             complete: false,
             entry,
@@ -127,7 +130,8 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         let took = self.started.elapsed();
-        let received = self.received.as_ref().map_or(0, |progress| progress.bytes());
+        let streamed = self.received.as_ref().map_or(0, |progress| progress.bytes());
+        let received = streamed + self.came_along;
         if let Some(metrics) = self.metrics() {
             metrics.finished(self.status, took);
             if self.sent > 0 {

@@ -85,8 +85,12 @@ pub fn read_objects(path: &Path) -> Result<Objects, ConfigError> {
     for file in files(path)? {
         let text = std::fs::read_to_string(&file)
             .map_err(|error| ConfigError::Read { path: file.clone(), error })?;
-        let documents: Vec<Option<Manifest>> = serde_saphyr::from_multiple(&text)
-            .map_err(|error| ConfigError::Yaml { path: file.clone(), error: error.to_string() })?;
+        // The parser's limits are against strangers; these files are the operator's own.
+        let options = serde_saphyr::options! { budget: None };
+        let documents: Vec<Option<Manifest>> =
+            serde_saphyr::from_multiple_with_options(&text, options).map_err(|error| {
+                ConfigError::Yaml { path: file.clone(), error: error.to_string() }
+            })?;
         for manifest in documents.into_iter().flatten() {
             let (kind, name) = (manifest.kind.clone(), manifest.metadata.name.clone());
             add(&mut objects, manifest).map_err(|error| ConfigError::Object {
@@ -210,4 +214,57 @@ fn keep_unchanged(mut objects: Objects, before: &Objects) -> Objects {
         }
     }
     objects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Objects, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("routes.yaml");
+        std::fs::write(&file, text).unwrap();
+        read_objects(&file).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_example_can_be_read() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/gateway.yaml");
+        let objects = read_objects(&example).unwrap();
+        assert_eq!(objects.ingresses.len(), 2);
+    }
+
+    #[test]
+    fn one_file_may_hold_many_objects() {
+        let one =
+            |index| format!("kind: GlobalIngress\nmetadata: {{ name: g{index} }}\nspec: {{}}\n");
+        let text: Vec<String> = (0..3000).map(one).collect();
+        assert_eq!(read(&text.join("---\n")).unwrap().ingresses.len(), 3000);
+    }
+
+    #[test]
+    fn secrets_may_be_plain_or_encoded() {
+        let text =
+            "kind: Secret\nmetadata: { name: s }\ndata: { a: aGk= }\nstringData: { b: hi }\n";
+        let objects = read(text).unwrap();
+        let secret = objects.secret("default", "s").unwrap();
+        assert_eq!(secret.0["a"], secret.0["b"]);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_file_and_a_way_out() {
+        for (text, part) in [
+            ("kind: Pod\nmetadata: { name: p }\n", "neither GlobalIngress nor Secret; remove it"),
+            ("kind: GlobalIngress\nspec: {}\n", "no metadata.name"),
+            ("kind: Secret\nmetadata: { name: s }\ndata: { a: '!' }\n", "use stringData"),
+            (
+                "kind: GlobalIngress\nmetadata: { name: g }\nspec: { rules: 5 }\n",
+                "spec: invalid type",
+            ),
+            ("a: [", "routes.yaml"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(part) && error.contains("routes.yaml"), "{error}");
+        }
+    }
 }

@@ -35,15 +35,19 @@ async fn a_gateway_is_ready_once_it_has_routes() {
 async fn metrics_count_by_ingress_backend_and_cluster() {
     let upstream = Upstream::named("hello").await;
     let bed = Bed::new(global(vec![target("berlin", &[upstream.address])])).await;
-    for _ in 0..3 {
+    for _ in 0..2 {
         bed.get("/").await;
     }
+    let post =
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody";
+    bed.send(post).await;
     bed.send("GET / HTTP/1.1\r\nHost: nobody.test\r\nConnection: close\r\n\r\n").await;
     let metrics = bed.admin("/metrics").await.body;
     let labels = "ingress=\"test/g0\",backend=\"web\",cluster=\"berlin\"";
     for line in [
         format!("limen_gateway_requests_total{{{labels},class=\"2xx\"}} 3"),
         format!("limen_gateway_sent_bytes_total{{{labels}}} 15"),
+        format!("limen_gateway_received_bytes_total{{{labels}}} 4"),
         format!("limen_gateway_request_duration_seconds_count{{{labels}}} 3"),
         format!("limen_gateway_outstanding_requests{{{labels}}} 0"),
         "limen_gateway_unmatched_requests_total 1".to_owned(),

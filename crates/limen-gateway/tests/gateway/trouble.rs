@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use http::Request;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -233,13 +234,18 @@ async fn a_client_that_breaks_off_does_not_harm_others() {
 
 #[tokio::test]
 async fn connections_to_an_address_are_limited_and_others_take_over() {
-    let slow = || {
-        Upstream::http(|_| async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            answer("slow")
+    let (release, released) = tokio::sync::watch::channel(false);
+    let held = || {
+        let released = released.clone();
+        Upstream::http(move |_| {
+            let mut released = released.clone();
+            async move {
+                released.wait_for(|released| *released).await.unwrap();
+                answer("held")
+            }
         })
     };
-    let (first, second) = (slow().await, slow().await);
+    let (first, second) = (held().await, held().await);
     let rules = TrafficRules {
         max_connections: Some(1),
         failover: vec!["first".to_owned(), "second".to_owned()],
@@ -247,10 +253,14 @@ async fn connections_to_an_address_are_limited_and_others_take_over() {
     };
     let targets = vec![target("first", &[first.address]), target("second", &[second.address])];
     let bed = Bed::new(with_traffic(global(targets), rules)).await;
-    let replies = futures::future::join_all((0..4).map(|_| bed.get("/"))).await;
-    let mut statuses: Vec<_> = replies.iter().map(|reply| reply.status).collect();
-    statuses.sort_unstable();
-    assert_eq!(statuses, [200, 200, 503, 503]);
+    let mut asked: futures::stream::FuturesUnordered<_> = (0..4).map(|_| bed.get("/")).collect();
+    let mut statuses = Vec::new();
+    while let Some(reply) = asked.next().await {
+        statuses.push(reply.status);
+        // The first two have both connections, and are held until the others have been refused.
+        release.send_replace(statuses.len() >= 2);
+    }
+    assert_eq!(statuses, [503, 503, 200, 200]);
     assert_eq!((first.hits(), second.hits()), (1, 1));
 }
 

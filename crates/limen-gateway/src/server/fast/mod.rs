@@ -196,7 +196,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
             path: text(head.target.start..head.path_end),
             agent: head.agent.clone().map(text),
             tls: self.client.tls,
-            received: head.body as u64,
             ..Entry::default()
         }
     }
@@ -208,6 +207,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
         let rules = &backend.rules;
         let mut exchange = Exchange::new(&self.shared, started, || self.entry(head, method));
         exchange.matched(route);
+        exchange.came_along = head.body as u64;
         let repeatable = is_repeatable(method) && head.body == 0;
         let mut left = rules.attempts;
         let mut tried = Vec::new();

@@ -18,8 +18,11 @@ use crate::upstream::raw::{self, RawConnection};
 /// The head of an answer, at most.
 const LONGEST_HEAD: usize = 64 * 1024;
 
-/// How much of an answer is held at once.
+/// How much is read at once while a head is expected. Most answers fit as a whole.
 const PIECE: usize = 16 * 1024;
+
+/// And of a body that is longer: larger pieces are fewer calls into the kernel.
+const LARGE_PIECE: usize = 64 * 1024;
 
 /// An answer whose head has come.
 pub(super) struct Reply {
@@ -101,7 +104,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
         }
         while !body.ended() {
             piece.clear();
-            piece.reserve(PIECE);
+            piece.reserve(LARGE_PIECE);
             self.watchdog.until(Instant::now() + patience);
             match read_some(&mut connection.stream, piece, &mut self.watchdog).await {
                 Ok(0) if body.ends_with_connection() => break,
