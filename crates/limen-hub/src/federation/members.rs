@@ -28,6 +28,14 @@ impl World {
             }
             self.started = true;
         }
+        if std::mem::take(&mut self.reconnect) {
+            self.connect(connections);
+        }
+        self.plan_dirty();
+    }
+
+    /// Makes a client for each member whose address or credential has changed.
+    fn connect(&mut self, connections: &mut JoinSet<Connected>) {
         for (name, member) in &mut self.members {
             let secret = member
                 .cluster
@@ -47,7 +55,6 @@ impl World {
                 Connected { cluster: name, client: client.map_err(|error| error.to_string()) }
             });
         }
-        self.plan_dirty();
     }
 
     pub(super) fn connected(&mut self, made: Connected) {

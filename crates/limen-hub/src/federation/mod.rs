@@ -110,6 +110,8 @@ struct World {
     /// The labels of members, as planning wants them.
     clusters: Clusters,
     secrets: BTreeMap<String, SecretData>,
+    /// A member or a Secret has changed since members were last connected.
+    reconnect: bool,
     namespaces: HashMap<String, Labels>,
     policies: BTreeMap<(String, String), PlacementPolicy>,
     /// Placements and overrides of the form in three objects, by their ids.
@@ -143,6 +145,7 @@ impl World {
             members: Members::new(),
             clusters: Clusters::new(),
             secrets: BTreeMap::new(),
+            reconnect: true,
             namespaces: HashMap::new(),
             policies: BTreeMap::new(),
             parts: HashMap::new(),

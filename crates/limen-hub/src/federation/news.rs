@@ -127,6 +127,7 @@ impl World {
                 }
             }
         }
+        self.reconnect = true;
         self.record_member(&name);
     }
 
@@ -169,6 +170,7 @@ impl World {
             }
             "Secret" if id.namespace.as_deref() == Some(NAMESPACE) => {
                 self.secrets.insert(id.name.clone(), secret_data(&object));
+                self.reconnect = true;
                 return;
             }
             _ => {}
@@ -187,6 +189,7 @@ impl World {
     fn source_gone(&mut self, id: &ObjectId) {
         if id.kind.kind == "Secret" && id.namespace.as_deref() == Some(NAMESPACE) {
             self.secrets.remove(&id.name);
+            self.reconnect = true;
             return;
         }
         if id.kind.kind == "Namespace" {
