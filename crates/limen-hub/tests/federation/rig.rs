@@ -151,6 +151,11 @@ impl Rig {
         self.federation.take().unwrap().stop().await;
     }
 
+    /// Ends it without letting it finish anything.
+    pub(crate) fn kill_federation(&mut self) {
+        drop(self.federation.take());
+    }
+
     pub(crate) fn member(&self, name: &str) -> &ApiServer {
         &self.members[name]
     }
