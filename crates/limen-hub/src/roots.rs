@@ -161,6 +161,11 @@ impl Root {
         draft.clusters.extend(cluster.cloned());
     }
 
+    /// Whether every member that shall hold a leaf holds it as it shall be.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.plan.leaves.keys().all(|name| self.applied(name))
+    }
+
     /// Whether a member that has a report is as the plan says, for waves.
     pub(crate) fn applied(&self, cluster: &str) -> bool {
         let wished = match (self.wishes.get(cluster), self.plan.leaves.get(cluster)) {

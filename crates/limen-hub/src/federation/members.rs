@@ -165,6 +165,7 @@ impl World {
         else {
             return self.unowned_reported(cluster, leaf, report);
         };
+        let before = root.is_synced();
         let nothing = report.state.is_none() && report.held_for.is_none();
         let waves = root.federated.as_ref().is_ok_and(|federated| !federated.waves.is_empty());
         let presence = root.reports.get(cluster).is_some_and(|before| before.held_for.is_some());
@@ -189,7 +190,12 @@ impl World {
             }
             false => drop(root.reports.insert(cluster.clone(), report)),
         }
-        self.record_later(&id);
+        // What is under way is worth a record only if it takes long; what is done is, at once.
+        match (before, root.is_synced()) {
+            (false, true) => self.record_now(&id),
+            (true, true) => self.record_soon(&id),
+            (_, false) => self.record_later(&id),
+        }
     }
 
     /// A leaf of this hub that no root claims: deleted only where a tombstone says so.

@@ -33,6 +33,8 @@ use crate::setup::{SetupError, hub_id};
 
 /// How long records wait for more news before they are written.
 const GATHER: Duration = Duration::from_millis(50);
+/// How long records of what is under way wait to become records of what is done.
+const UNDER_WAY: Duration = Duration::from_millis(300);
 /// Deletions within this time count as one.
 const MOMENT: Duration = Duration::from_secs(10);
 /// A member that was away for longer may hold what nobody remembers.

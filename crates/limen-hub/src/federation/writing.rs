@@ -8,7 +8,7 @@ use limen_core::federated::ObjectId;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::{GATHER, Record, World};
+use super::{GATHER, Record, UNDER_WAY, World};
 use crate::outbox::{Letter, Written, finalizers};
 use crate::setup::cluster_object;
 use crate::{roots::Root, status};
@@ -30,9 +30,14 @@ impl World {
         self.records.push(Record::Root(id.clone()));
     }
 
-    /// A record is to be written, and more about it may come.
-    pub(super) fn record_later(&mut self, id: &Arc<ObjectId>) {
+    /// A record is to be written, and more like this may come.
+    pub(super) fn record_soon(&mut self, id: &Arc<ObjectId>) {
         self.records.push_later(Record::Root(id.clone()), Instant::now() + GATHER);
+    }
+
+    /// A record is to be written, unless better news come first.
+    pub(super) fn record_later(&mut self, id: &Arc<ObjectId>) {
+        self.records.push_later(Record::Root(id.clone()), Instant::now() + UNDER_WAY);
     }
 
     /// Starts writes that are due.

@@ -63,11 +63,14 @@ async fn spread(rig: &mut Rig, prefix: &str, roots: usize) -> Result<f64> {
 
 async fn burst() -> Result<()> {
     let mut rig = Rig::in_process(10).await?;
-    let before = cpu_seconds(rig.process)?;
+    let (before, revision) = (cpu_seconds(rig.process)?, rig.hub_revision().await?);
     let rate = spread(&mut rig, "burst", 1000).await?;
+    rig.settle().await?;
     let cpu = (cpu_seconds(rig.process)? - before) / 10_000.0;
-    table("1,000 Ingresses to 10 members", &["leaves/s", "CPU of the hub for a leaf"]);
-    row(&[format!("{rate:.0}"), format!("{:.0} µs", cpu * 1e6)]);
+    let writes = (rig.hub_revision().await? - revision) / 1000;
+    let columns = ["leaves/s", "CPU of the hub for a leaf", "writes to the hub for a root"];
+    table("1,000 Ingresses to 10 members", &columns);
+    row(&[format!("{rate:.0}"), format!("{:.0} µs", cpu * 1e6), writes.to_string()]);
     at_rest(&rig, "10 members x 1,000 roots").await
 }
 
