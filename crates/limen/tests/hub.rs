@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::json;
@@ -73,6 +74,7 @@ async fn acknowledged_objects_survive_kill_9() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let mut acknowledged: Vec<String> = Vec::new();
+    let mut watched: Option<(String, Vec<String>)> = None;
     for round in 0..5 {
         let hub = Hub::start(folder.path(), port);
         let objects = config_maps(folder.path()).await;
@@ -81,6 +83,9 @@ async fn acknowledged_objects_survive_kill_9() {
             found.items.iter().filter_map(|object| object.metadata.name.clone()).collect();
         for name in &acknowledged {
             assert!(names.contains(name), "{name} was acknowledged and is gone");
+        }
+        if let Some((version, since)) = &watched {
+            assert_resumes(&objects, version, since).await;
         }
 
         let writers: Vec<_> = (0..4)
@@ -104,11 +109,32 @@ async fn acknowledged_objects_survive_kill_9() {
             .collect();
         tokio::time::sleep(Duration::from_millis(200)).await;
         hub.kill();
+        let mut since = Vec::new();
         for writer in writers {
-            acknowledged.extend(writer.await.unwrap());
+            since.extend(writer.await.unwrap());
         }
+        acknowledged.extend(since.iter().cloned());
+        watched = Some((found.metadata.resource_version.unwrap(), since));
     }
     assert!(acknowledged.len() > 20, "only {} objects were written", acknowledged.len());
+}
+
+/// A watch from before the kill sees everything that was acknowledged since.
+async fn assert_resumes(objects: &Api<ConfigMap>, version: &str, since: &[String]) {
+    let events = objects.watch(&WatchParams::default(), version).await.unwrap();
+    let mut events = std::pin::pin!(events);
+    let mut missing: Vec<&String> = since.iter().collect();
+    while !missing.is_empty() {
+        let event = tokio::time::timeout(Duration::from_secs(20), events.next()).await;
+        let event = event.unwrap_or_else(|_| panic!("the watch does not tell of {missing:?}"));
+        match event.expect("the watch goes on").unwrap() {
+            WatchEvent::Added(object) => {
+                missing.retain(|name| Some(*name) != object.metadata.name.as_ref());
+            }
+            WatchEvent::Error(status) => panic!("{status:?}"),
+            _ => {}
+        }
+    }
 }
 
 #[test]
