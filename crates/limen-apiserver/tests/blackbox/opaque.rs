@@ -34,7 +34,12 @@ const KINDS: &[(&str, bool, &str)] = &[
     ("log time", false, r"(?m)^[EWI](?<value>\d{4} \d\d:\d\d:\d\d\.\d+ +\d+)"),
     ("uid", true, r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
     ("cluster IP", true, r"\b10\.\d+\.\d+\.\d+\b"),
-    ("node port", true, r"\b3[0-2]\d{3}\b"),
+    // Not the two ends of the range, which refusals name.
+    (
+        "node port",
+        true,
+        r"\b3(0(00[1-9]|0[1-9]\d|[1-9]\d\d)|1\d{3}|2([0-6]\d\d|7[0-5]\d|76[0-6]))\b",
+    ),
     ("resource version", true, r#"\b[rR]esource ?Version\\*"?: *\\*"?(?<value>[1-9]\d*)"#),
     ("revision", false, r"too old resource version: \d+ \((?<value>\d+)\)"),
     ("revision", false, r"Too large resource version: \d+, current: (?<value>\d+)"),
@@ -142,6 +147,7 @@ mod tests {
             (r#"{\"resourceVersion\":\"5\"}"#, r#"{\"resourceVersion\":\"<resource version>\"}"#),
             ("Resource Version:  7", "Resource Version:  <resource version>"),
             ("web  10.0.0.17  80:31234/TCP  2m5s", "web  <cluster IP>  80:<node port>/TCP  <age>"),
+            ("valid ports is 30000-32767", "valid ports is 30000-32767"),
             ("E1115 20:19:14.123456   12345 memcache.go:265]", "E<log time> memcache.go:265]"),
             ("https://127.0.0.1:6443/api", "https://<server>/api"),
             ("v1 30 apples", "v1 30 apples"),
