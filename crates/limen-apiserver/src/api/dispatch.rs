@@ -39,6 +39,12 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// Settles in which form to answer, and refuses options that make no sense.
+    fn check(&mut self) -> ApiResult<()> {
+        self.wanted = Wanted::from_headers(&self.headers, offer_of(self.verb))?;
+        self.options.check(self.verb)
+    }
+
     /// Who is to own the fields that this request changes.
     pub(super) fn manager(&self) -> ApiResult<String> {
         if let Some(name) = &self.options.field_manager {
@@ -187,9 +193,8 @@ impl Api {
     }
 
     async fn carry_out(self: Arc<Self>, mut asked: Asked) -> ApiResult<Answer> {
-        asked.wanted = Wanted::from_headers(&asked.headers, offer_of(asked.verb))?;
-        asked.options.check(asked.verb)?;
         if let Some(review) = self.review_of(&asked) {
+            asked.check()?;
             return self.on_review(&asked, review).await;
         }
         let types = self.registry.types();
@@ -204,6 +209,9 @@ impl Api {
         if misplaced {
             return Err(ApiError::no_such_path());
         }
+        // What does not exist cannot be asked for wrongly.
+        asked.check()?;
+        let path = &asked.path;
         if let Some(name) = &path.name {
             check_name(name)?;
         }
