@@ -41,7 +41,7 @@ pub(crate) use allocate::FIRST_SERVICE_ADDRESS;
 pub(crate) use delete::{Deletion, FOREGROUND, ORPHAN, Propagation};
 pub(crate) use lifecycle::{Tracking, Writing, metadata_mut};
 pub(crate) use scope::Scope;
-pub(crate) use write::Change;
+pub(crate) use write::{Change, Make};
 
 use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Identity, certificate_identity};

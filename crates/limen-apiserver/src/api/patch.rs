@@ -45,9 +45,7 @@ impl Api {
         }
         let kind = BodyPatch::kind(asked, scope.kind.custom)?;
         asked.check_patch_options(false)?;
-        let types = self.registry.types();
         let manager = asked.manager()?;
-        let writing = self.writing(&types, asked, &manager);
         let (patch, validation) = (BodyPatch::read(asked, kind)?, asked.validation()?);
         let warnings = std::sync::Mutex::new(Vec::new());
         let make = |old: &Value| {
@@ -61,16 +59,7 @@ impl Api {
             }
             Ok(new)
         };
-        let change = Change {
-            make: &make,
-            subresource: asked.path.subresource.as_deref(),
-            tracking: Tracking::Record(&writing),
-            honours_version: true,
-            dry_run: asked.options.dry_run,
-        };
-        let stored = self.update_object(scope, name, &change).await?;
-        self.written(scope).await?;
-        let response = self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted);
+        let response = self.change(asked, scope, name, &manager, &make).await?;
         Ok(Answer { outcome: Ok(response), warnings: warnings.into_inner().unwrap_or_default() })
     }
 

@@ -4,7 +4,7 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::dispatch::{Answer, Asked};
-use super::{Api, Change, Scope, Tracking};
+use super::{Api, Change, Make, Scope, Tracking};
 use crate::answer::Body;
 use crate::error::{ApiError, ApiResult};
 use crate::field_error::{FieldError, FieldPath};
@@ -60,15 +60,27 @@ impl Api {
         if scope.kind.custom && version.is_empty() {
             return Err(missing_version(scope, name));
         }
-        let types = self.registry.types();
         let manager = asked.manager()?;
-        let writing = self.writing(&types, asked, &manager);
         let make = |old: &Value| {
             self.check_grant(&asked.identity, scope, Some(old), object)?;
             Ok(object.clone())
         };
+        self.change(asked, scope, name, &manager, &make).await
+    }
+
+    /// Changes an object as asked, from what is there to what `make` makes of it.
+    pub(super) async fn change(
+        &self,
+        asked: &Asked,
+        scope: &Scope,
+        name: &str,
+        manager: &str,
+        make: &Make<'_>,
+    ) -> ApiResult<Response<Body>> {
+        let types = self.registry.types();
+        let writing = self.writing(&types, asked, manager);
         let change = Change {
-            make: &make,
+            make,
             subresource: asked.path.subresource.as_deref(),
             tracking: Tracking::Record(&writing),
             honours_version: true,

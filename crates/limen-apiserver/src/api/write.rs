@@ -205,10 +205,12 @@ impl Api {
     }
 }
 
+/// From what is there to what should be.
+pub(crate) type Make<'a> = dyn Fn(&Value) -> ApiResult<Value> + Send + Sync + 'a;
+
 /// A change to one object.
 pub(crate) struct Change<'a> {
-    /// From what is there to what should be.
-    pub(crate) make: &'a (dyn Fn(&Value) -> ApiResult<Value> + Send + Sync),
+    pub(crate) make: &'a Make<'a>,
     pub(crate) subresource: Option<&'a str>,
     pub(crate) tracking: Tracking<'a>,
     /// Whether a resourceVersion in the new object must be the current one.
