@@ -199,6 +199,8 @@ impl Run<'_> {
         let exit = output.status.code().map_or("killed".to_owned(), |code| code.to_string());
         let stdout = self.without_home(&String::from_utf8_lossy(&output.stdout));
         let stderr = self.without_home(&String::from_utf8_lossy(&output.stderr));
+        let stderr: String =
+            stderr.split_inclusive('\n').filter(|line| !is_about_timing(line)).collect();
         Ok(Answer {
             parts: vec![
                 ("exit".to_owned(), Content::Text(exit)),
@@ -262,6 +264,11 @@ impl std::fmt::Display for Content {
             Self::Json(value) => value.fmt(f),
         }
     }
+}
+
+/// Whether kubectl says how its own time-out met a watch, which is a matter of milliseconds.
+fn is_about_timing(line: &str) -> bool {
+    line.contains("reflector.go") && line.contains("watch ended with error")
 }
 
 #[cfg(test)]
