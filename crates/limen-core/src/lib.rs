@@ -16,6 +16,7 @@
 //! simulator, so that all of them always agree.
 
 pub mod decide;
+pub mod edge;
 pub mod federated;
 pub mod global;
 pub mod health;
