@@ -18,6 +18,7 @@
 pub mod decide;
 pub mod edge;
 pub mod federated;
+pub mod geography;
 pub mod global;
 pub mod health;
 pub mod hold;
