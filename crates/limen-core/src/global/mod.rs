@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use target::{Address, Capacity, Protocol, Target, Verdict, Verdicts};
 pub use traffic::{
-    Affinity, Canary, ClientLimit, HeaderMatch, HealthCheck, HealthCheckKind, Outliers, Residency,
-    Retries, Split, Timeouts, TrafficRules, UpstreamTls,
+    Affinity, Canary, ClientLimit, HeaderMatch, HealthCheck, HealthCheckKind, Mirror, Outliers,
+    Residency, Retries, Split, Timeouts, TrafficRules, UpstreamTls,
 };
 
 /// The compiled form of one root.
@@ -134,6 +134,6 @@ pub struct ClientRules {
     pub limit: Option<ClientLimit>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
