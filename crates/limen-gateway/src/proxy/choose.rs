@@ -46,7 +46,7 @@ pub(crate) fn choose(
     let load = |address: &Arc<Address>| {
         if untried(address) { address.load(now, rules.slow_start) } else { None }
     };
-    let mut ask = Ask { group, tried: 0 };
+    let mut ask = Ask { group, ..Ask::default() };
     if !tried.is_empty() {
         for (index, target) in backend.targets.iter().enumerate().take(64) {
             if !target.addresses.iter().any(|address| load(address).is_some()) {
