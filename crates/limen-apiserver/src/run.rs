@@ -10,6 +10,7 @@ use limen_store::Store;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
 use crate::audit::{AuditError, AuditLog};
@@ -20,6 +21,7 @@ use crate::auth::{
 use crate::controllers;
 use crate::error::ApiError;
 use crate::flow::{Flow, Limits};
+use crate::in_process::InProcess;
 use crate::metrics::Metrics;
 use crate::rbac::Rbac;
 use crate::registry::Registry;
@@ -118,6 +120,8 @@ pub struct Server {
     kubeconfig: PathBuf,
     stopping: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
+    /// Requests from within the process.
+    visits: TaskTracker,
 }
 
 impl Server {
@@ -163,7 +167,7 @@ impl Server {
         let serve = crate::server::serve(api.clone(), listener, Arc::new(tls), stopping.clone());
         tasks.push(tokio::spawn(serve));
         tasks.push(tokio::spawn(renew(folder, serving_names, certificate, stopping.clone())));
-        Ok(Self { api, url, kubeconfig, stopping, tasks })
+        Ok(Self { api, url, kubeconfig, stopping, tasks, visits: TaskTracker::new() })
     }
 
     /// Where the server is.
@@ -176,9 +180,10 @@ impl Server {
         &self.kubeconfig
     }
 
-    /// The API, for use within the process.
-    pub fn api(&self) -> &Arc<Api> {
-        &self.api
+    /// A way into the API without a socket, for a user of this process. The user needs no
+    /// credential, and may do what the access rules let them and their groups do.
+    pub fn in_process(&self, user: &str, groups: &[&str]) -> InProcess {
+        InProcess::new(&self.api, self.visits.clone(), user, groups)
     }
 
     /// Ends watches, lets requests finish, and returns when nothing is going on any more.
@@ -188,5 +193,7 @@ impl Server {
             // A task that panicked has nothing left to finish.
             let _ = task.await;
         }
+        self.visits.close();
+        let _ = tokio::time::timeout(crate::server::FAREWELL, self.visits.wait()).await;
     }
 }
