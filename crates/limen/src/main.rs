@@ -7,6 +7,7 @@ mod hub;
 mod join;
 mod roots;
 mod table;
+mod up;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,8 @@ enum Command {
     Crds(roots::Crds),
     /// Run a gateway: the proxy that clients connect to.
     Gateway(Box<gateway::Gateway>),
+    /// Run a whole federation in this process: hub, clusters, gateway and a sample application.
+    Up(up::Up),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Crds(crds) => crds.run(),
         Command::Gateway(gateway) => gateway.run(),
+        Command::Up(up) => up.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
