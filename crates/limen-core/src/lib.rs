@@ -15,7 +15,9 @@
 //! same functions run in the hub, the gateways, the DNS servers, `limen explain` and the
 //! simulator, so that all of them always agree.
 
+pub mod compile;
 pub mod decide;
+pub mod edge;
 pub mod federated;
 pub mod global;
 pub mod health;

@@ -134,6 +134,6 @@ pub struct ClientRules {
     pub limit: Option<ClientLimit>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

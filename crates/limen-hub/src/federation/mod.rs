@@ -25,6 +25,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub(crate) use self::news::secret_data;
 use crate::clusters::Members;
 use crate::connect::SecretData;
 use crate::kinds::{Source, Sources, sources_of};
