@@ -25,6 +25,7 @@ use crate::in_process::InProcess;
 use crate::metrics::Metrics;
 use crate::rbac::Rbac;
 use crate::registry::Registry;
+use crate::resource::ResourceType;
 
 /// How to run a server.
 pub struct ServerOptions {
@@ -127,6 +128,21 @@ pub struct Server {
 impl Server {
     /// Starts a server; it is ready when this returns.
     pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
+        Self::start_with(options, crate::kinds::builtin_types()).await
+    }
+
+    /// Starts a server of a cluster whose pods have loopback addresses, which EndpointSlices may
+    /// not have elsewhere.
+    pub async fn start_on_loopback(options: ServerOptions) -> Result<Self, StartError> {
+        let mut types = crate::kinds::builtin_types();
+        crate::kinds::allow_loopback(&mut types);
+        Self::start_with(options, types).await
+    }
+
+    async fn start_with(
+        options: ServerOptions,
+        types: Vec<ResourceType>,
+    ) -> Result<Self, StartError> {
         let ServerOptions { data_dir, listen, store, extra_names, token_file, audit_log } = options;
         let listener = TcpListener::bind(listen)
             .await
@@ -148,7 +164,7 @@ impl Server {
         let stopping = CancellationToken::new();
         let api = Arc::new(Api {
             store,
-            registry: Registry::new(crate::kinds::builtin_types()),
+            registry: Registry::new(types),
             rbac: ArcSwap::from_pointee(Rbac::default()),
             authenticator,
             flow: Flow::new(&Limits::default()),

@@ -5,6 +5,7 @@ mod connection;
 mod gateway;
 mod hub;
 mod join;
+mod play;
 mod roots;
 mod table;
 mod up;
@@ -47,6 +48,8 @@ enum Command {
     Gateway(Box<gateway::Gateway>),
     /// Run a whole federation in this process: hub, clusters, gateway and a sample application.
     Up(up::Up),
+    /// Play a story on a federation of `limen up`, and see whether it ends well.
+    Play(play::Play),
 }
 
 fn main() -> ExitCode {
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Crds(crds) => crds.run(),
         Command::Gateway(gateway) => gateway.run(),
         Command::Up(up) => up.run(),
+        Command::Play(play) => play.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

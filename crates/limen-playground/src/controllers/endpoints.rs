@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fields::{hash, is_leaving, list, matches, owned_by, text, uid};
+use super::fields::{hash, is_leaving, list, matches, owned_by, says, text, uid};
 use super::replicas::{delete, is_active, is_ready, ports};
 use super::world::{Change, World};
 
@@ -42,7 +42,8 @@ pub(super) fn reconcile(world: &World, zone: &str, changes: &mut Vec<Change>) {
                 changes.push(Change::Create("EndpointSlice", made));
             }
             Some(found)
-                if list(found, "/endpoints") != endpoints || list(found, "/ports") != ports =>
+                if !says(&found["endpoints"], &json!(endpoints))
+                    || !says(&found["ports"], &json!(ports)) =>
             {
                 let key = (namespace.clone(), slice);
                 let patch = json!({"endpoints": endpoints, "ports": ports});

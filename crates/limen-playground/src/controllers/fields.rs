@@ -1,7 +1,7 @@
 //! Reading objects, and telling whether a status has to be written.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The text at a JSON pointer, or nothing.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -74,11 +74,10 @@ pub(super) fn condition(of: &str, holds: bool, reason: &str, message: &str) -> V
 /// The status to write if what is there says something else; times are those of the change.
 pub(super) fn news(object: &Value, wanted: Value, now: Timestamp) -> Option<Value> {
     let said = &object["status"];
-    let Value::Object(mut wanted) = wanted else { return None };
-    if wanted.iter().all(|(key, value)| says(said, key, value)) {
+    if says(said, &wanted) {
         return None;
     }
-    let moment = json!(time(now));
+    let (mut wanted, moment) = (wanted, json!(time(now)));
     if let Some(Value::Array(conditions)) = wanted.get_mut("conditions") {
         for condition in conditions {
             let before = list(said, "/conditions");
@@ -89,28 +88,24 @@ pub(super) fn news(object: &Value, wanted: Value, now: Timestamp) -> Option<Valu
                 since.filter(Value::is_string).unwrap_or_else(|| moment.clone());
         }
     }
-    Some(Value::Object(wanted))
+    Some(wanted)
 }
 
-fn says(said: &Value, key: &str, wanted: &Value) -> bool {
-    let found = &said[key];
+/// Whether something says all that is wanted; it may say more, as what a server has filled in.
+pub(super) fn says(found: &Value, wanted: &Value) -> bool {
     match wanted {
+        Value::Object(fields) => fields.iter().all(|(key, value)| says(&found[key], value)),
+        Value::Array(items) => {
+            let found = found.as_array().map_or(&[][..], Vec::as_slice);
+            found.len() == items.len()
+                && found.iter().zip(items).all(|(found, item)| says(found, item))
+        }
+        Value::Null => found.is_null(),
+        // What is nothing is left out at times.
         Value::Number(number) if number.as_i64() == Some(0) => {
             found.is_null() || found.as_i64() == Some(0)
         }
-        Value::Array(conditions) if key == "conditions" => {
-            let bare = |conditions: &[Value]| -> Vec<Map<String, Value>> {
-                let of = conditions.iter().filter_map(Value::as_object);
-                let kept = |it: &Map<String, Value>| {
-                    let timeless = it.iter().filter(|(key, value)| {
-                        !key.ends_with("Time") && value.as_str() != Some("") && !value.is_null()
-                    });
-                    timeless.map(|(key, value)| (key.clone(), value.clone())).collect()
-                };
-                of.map(kept).collect()
-            };
-            bare(found.as_array().map_or(&[], Vec::as_slice)) == bare(conditions)
-        }
+        Value::String(text) if text.is_empty() => found.is_null() || found == wanted,
         _ => found == wanted,
     }
 }
@@ -155,4 +150,35 @@ fn mix(value: &Value, state: &mut u64) {
 /// A few letters that nobody has used before, most likely.
 pub(super) fn suffix() -> String {
     hash(&json!(rand::random::<u64>()))[..5].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_written_only_when_it_says_something_else() {
+        let now = Timestamp::UNIX_EPOCH;
+        let object = json!({"status": {"ready": 1, "list": [{"name": "a", "filledIn": {}}],
+            "conditions": [{"type": "Ready", "status": "True", "lastProbeTime": null,
+                "lastTransitionTime": "then"}]}});
+        let same = json!({"ready": 1, "failed": 0, "list": [{"name": "a"}],
+            "conditions": [condition("Ready", true, "", "")]});
+        assert_eq!(news(&object, same, now), None);
+        let other = json!({"ready": 2, "conditions": [condition("Ready", true, "", "")]});
+        let written = news(&object, other, now).unwrap();
+        assert_eq!(written["conditions"][0]["lastTransitionTime"], "then", "it has not changed");
+        let other = json!({"conditions": [condition("Ready", false, "", "")]});
+        let written = news(&object, other, now).unwrap();
+        assert_eq!(written["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn the_same_template_has_the_same_name() {
+        let one: Value = serde_json::from_str(r#"{"a": 1, "b": [1, {"c": null}]}"#).unwrap();
+        let two: Value = serde_json::from_str(r#"{"b": [1, {"c": null}], "a": 1}"#).unwrap();
+        assert_eq!(hash(&one), hash(&two));
+        assert_ne!(hash(&one), hash(&json!({"a": 1, "b": [1, {"c": 0}]})));
+        assert_eq!(hash(&one).len(), 10);
+    }
 }

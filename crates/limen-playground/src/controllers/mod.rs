@@ -161,7 +161,7 @@ impl Controllers {
                 Ok(object),
             ) => self.world.take(kind, object),
             (_, Err(error)) => {
-                tracing::debug!(%error, ?change, "{}", self.place.name);
+                tracing::debug!(%error, "{}", self.place.name);
                 return false;
             }
         }

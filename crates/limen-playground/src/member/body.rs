@@ -46,7 +46,7 @@ pub(super) struct Body {
 impl Body {
     pub(super) async fn start(seed: &Seed) -> Result<Self, MemberError> {
         let name = &seed.place.name;
-        let server = Server::start(ServerOptions {
+        let server = Server::start_on_loopback(ServerOptions {
             data_dir: seed.folder.clone(),
             listen: seed.api,
             store: seed.store.clone(),

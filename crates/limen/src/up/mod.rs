@@ -16,8 +16,9 @@ use clap::Args;
 use limen_playground::Topology;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::folder::Folder;
-use self::ports::Ports;
+pub(crate) use self::folder::Folder;
+pub(crate) use self::ports::Ports;
+pub(crate) use self::sample::{NAME as SAMPLE, PODS};
 pub(crate) use self::whole::{Whole, WholeOptions};
 
 /// Where ports count up from unless told otherwise.

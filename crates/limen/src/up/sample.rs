@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 pub(crate) const NAME: &str = "hello";
 
 /// Pods in each cluster.
-const PODS: usize = 2;
+pub(crate) const PODS: usize = 2;
 
 /// Its objects.
-pub(crate) fn objects(clusters: usize) -> [Value; 3] {
+pub(crate) fn objects() -> [Value; 3] {
     let labels = json!({"app": NAME});
     let metadata = json!({"name": NAME, "namespace": "default"});
     [
         json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
             "spec": {
-                "replicas": clusters * PODS,
+                "replicas": PODS,
                 "selector": {"matchLabels": labels},
                 "template": {"metadata": {"labels": labels}, "spec": {"containers": [{
                     "name": "zone-printer", "image": "zone-printer:v1",

@@ -12,7 +12,7 @@ use kube::Client;
 use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
 use limen_gateway::{Gateway, Options, source};
-use limen_hub::{Federation, FederationOptions, JoinOptions};
+use limen_hub::{Federation, FederationOptions, JoinOptions, Traffic, TrafficOptions};
 use limen_playground::{Admin, Member, MemberOptions, Place, Topology};
 use limen_store::{RedbOptions, RedbStore};
 use limen_sync::ObjectApi;
@@ -43,6 +43,7 @@ pub(crate) struct Whole {
     folder: PathBuf,
     server: Server,
     federation: Federation,
+    traffic: Traffic,
     members: Vec<Arc<Member>>,
     gateway: Gateway,
     admin: Admin,
@@ -87,6 +88,7 @@ impl Whole {
             ..FederationOptions::new(api.clone(), Home::Embedded)
         };
         let federation = Federation::start(options).await?;
+        let traffic = Traffic::start(TrafficOptions::new(api.clone()));
         say(&format!("clusters have joined ({} ms)", start.elapsed().as_millis()));
 
         let gateway = start_gateway(&client, &folder, edge, &ports)?;
@@ -99,9 +101,19 @@ impl Whole {
         .await?;
         let mut addresses = addresses;
         addresses["admin"] = json!(admin.address().to_string());
-        let whole = Self { folder, server, federation, members, gateway, admin, addresses, sample };
+        let whole = Self {
+            folder,
+            server,
+            federation,
+            traffic,
+            members,
+            gateway,
+            admin,
+            addresses,
+            sample,
+        };
         if sample {
-            for object in sample::objects(whole.members.len()) {
+            for object in sample::objects() {
                 submit(&api, &object).await?;
             }
             whole.wait_for_sample(&api).await?;
@@ -158,6 +170,7 @@ impl Whole {
     pub(crate) async fn stop(self) {
         drop(self.admin);
         self.gateway.stop().await;
+        self.traffic.stop().await;
         self.federation.stop().await;
         futures::future::join_all(self.members.iter().map(|member| member.stop())).await;
         self.server.stop().await;
@@ -165,17 +178,16 @@ impl Whole {
 
     /// Waits until every pod of the sample is ready and the gateway answers from the nearest.
     async fn wait_for_sample(&self, api: &ObjectApi) -> Result<()> {
-        let [deployment, ..] = sample::objects(self.members.len());
         let id = limen_core::federated::ObjectId {
             kind: limen_api::kind(("apps/v1", "Deployment", "deployments", true)),
             namespace: Some("default".to_owned()),
             name: sample::NAME.to_owned(),
         };
+        let wanted = (sample::PODS * self.members.len()) as u64;
         let deadline = Instant::now() + PATIENCE;
         loop {
             let found = api.get(&id).await?.unwrap_or_default();
             let ready = found["status"]["readyReplicas"].as_u64().unwrap_or(0);
-            let wanted = found["spec"]["replicas"].as_u64().unwrap_or(0);
             let answer = match ask(self.http(), Method::GET, "/", None).await {
                 Ok((_, answer)) => answer["cluster"].as_str().unwrap_or("nobody").to_owned(),
                 Err(error) => error.to_string(),
@@ -187,7 +199,7 @@ impl Whole {
                 bail!(
                     "the sample is not ready after {} s: {ready} of {wanted} pods of Deployment {} are, and the gateway answers: {answer}",
                     PATIENCE.as_secs(),
-                    deployment["metadata"]["name"]
+                    sample::NAME
                 );
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
