@@ -12,6 +12,7 @@ mod discovery;
 pub mod error;
 pub mod field_error;
 mod flow;
+mod in_process;
 mod kinds;
 mod metrics;
 mod openapi;
@@ -26,4 +27,5 @@ mod server;
 mod storage;
 
 pub use api::{Api, Caller};
+pub use in_process::{InProcess, MASTERS, Stopped};
 pub use run::{Server, ServerOptions, StartError};

@@ -10,6 +10,7 @@ use limen_store::Store;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
 use crate::audit::{AuditError, AuditLog};
@@ -20,9 +21,11 @@ use crate::auth::{
 use crate::controllers;
 use crate::error::ApiError;
 use crate::flow::{Flow, Limits};
+use crate::in_process::InProcess;
 use crate::metrics::Metrics;
 use crate::rbac::Rbac;
 use crate::registry::Registry;
+use crate::resource::ResourceType;
 
 /// How to run a server.
 pub struct ServerOptions {
@@ -118,11 +121,28 @@ pub struct Server {
     kubeconfig: PathBuf,
     stopping: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
+    /// Requests from within the process.
+    visits: TaskTracker,
 }
 
 impl Server {
     /// Starts a server; it is ready when this returns.
     pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
+        Self::start_with(options, crate::kinds::builtin_types()).await
+    }
+
+    /// Starts a server of a cluster whose pods have loopback addresses, which EndpointSlices may
+    /// not have elsewhere.
+    pub async fn start_on_loopback(options: ServerOptions) -> Result<Self, StartError> {
+        let mut types = crate::kinds::builtin_types();
+        crate::kinds::allow_loopback(&mut types);
+        Self::start_with(options, types).await
+    }
+
+    async fn start_with(
+        options: ServerOptions,
+        types: Vec<ResourceType>,
+    ) -> Result<Self, StartError> {
         let ServerOptions { data_dir, listen, store, extra_names, token_file, audit_log } = options;
         let listener = TcpListener::bind(listen)
             .await
@@ -144,7 +164,7 @@ impl Server {
         let stopping = CancellationToken::new();
         let api = Arc::new(Api {
             store,
-            registry: Registry::new(crate::kinds::builtin_types()),
+            registry: Registry::new(types),
             rbac: ArcSwap::from_pointee(Rbac::default()),
             authenticator,
             flow: Flow::new(&Limits::default()),
@@ -163,7 +183,7 @@ impl Server {
         let serve = crate::server::serve(api.clone(), listener, Arc::new(tls), stopping.clone());
         tasks.push(tokio::spawn(serve));
         tasks.push(tokio::spawn(renew(folder, serving_names, certificate, stopping.clone())));
-        Ok(Self { api, url, kubeconfig, stopping, tasks })
+        Ok(Self { api, url, kubeconfig, stopping, tasks, visits: TaskTracker::new() })
     }
 
     /// Where the server is.
@@ -176,9 +196,10 @@ impl Server {
         &self.kubeconfig
     }
 
-    /// The API, for use within the process.
-    pub fn api(&self) -> &Arc<Api> {
-        &self.api
+    /// A way into the API without a socket, for a user of this process. The user needs no
+    /// credential, and may do what the access rules let them and their groups do.
+    pub fn in_process(&self, user: &str, groups: &[&str]) -> InProcess {
+        InProcess::new(&self.api, self.visits.clone(), user, groups)
     }
 
     /// Ends watches, lets requests finish, and returns when nothing is going on any more.
@@ -188,5 +209,7 @@ impl Server {
             // A task that panicked has nothing left to finish.
             let _ = task.await;
         }
+        self.visits.close();
+        let _ = tokio::time::timeout(crate::server::FAREWELL, self.visits.wait()).await;
     }
 }

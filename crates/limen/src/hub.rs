@@ -9,13 +9,16 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use kube::Client;
 use limen_api::dialect::Home;
-use limen_apiserver::{Server, ServerOptions};
+use limen_apiserver::{MASTERS, Server, ServerOptions};
 use limen_hub::{Election, Federation, FederationOptions, Traffic, TrafficOptions};
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
 use limen_sync::ObjectApi;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::connection::config;
+
+/// Whom the embedded API knows the hub's own controllers as.
+const CONTROLLERS: &str = "limen:hub";
 
 /// Run the hub: a Kubernetes API that people submit their objects to.
 #[derive(Args)]
@@ -131,7 +134,7 @@ impl Hub {
         if self.api_only {
             stopped.await;
         } else {
-            let client = Client::try_from(config(Some(&kubeconfig), None).await?)?;
+            let client = Client::new(server.in_process(CONTROLLERS, &[MASTERS]), "default");
             // Hubs that share an etcd take turns; a folder has one hub at a time.
             let shared = self.store.is_some();
             federate(client, Home::Embedded, self.domain, shared, stopped).await?;

@@ -5,8 +5,10 @@ mod connection;
 mod gateway;
 mod hub;
 mod join;
+mod play;
 mod roots;
 mod table;
+mod up;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,10 @@ enum Command {
     Crds(roots::Crds),
     /// Run a gateway: the proxy that clients connect to.
     Gateway(Box<gateway::Gateway>),
+    /// Run a whole federation in this process: hub, clusters, gateway and a sample application.
+    Up(up::Up),
+    /// Play a story on a federation of `limen up`, and see whether it ends well.
+    Play(play::Play),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +67,8 @@ fn main() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Crds(crds) => crds.run(),
         Command::Gateway(gateway) => gateway.run(),
+        Command::Up(up) => up.run(),
+        Command::Play(play) => play.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

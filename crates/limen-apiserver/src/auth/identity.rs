@@ -11,7 +11,7 @@ pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of everybody who proved who they are.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group that may do everything.
-pub(crate) const MASTERS: &str = "system:masters";
+pub const MASTERS: &str = "system:masters";
 
 /// The key in `extra` of what names the credential, so that audit lines can be told apart.
 pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";

@@ -23,7 +23,8 @@ mod tls;
 mod token_request;
 mod x509;
 
-pub(crate) use identity::{Identity, MASTERS, service_account_username};
+pub use identity::MASTERS;
+pub(crate) use identity::{Identity, service_account_username};
 pub(crate) use impersonation::Impersonation;
 pub(crate) use request::{Authenticator, Claimed};
 pub(crate) use reviews::{self_subject_review, token_review_answer, token_review_question};

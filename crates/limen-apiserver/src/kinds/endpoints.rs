@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::addresses::{check_canonical_ip, check_endpoint_ip, check_ip, is_ipv6};
+use super::addresses::{check_canonical_ip, check_endpoint_ip, check_ip, is_ipv6, lenient};
 use super::age::age;
 use super::fields::{
     at, fill, fill_object, is_empty, is_set, items_mut, list, number, set, text, texts,
@@ -11,7 +11,7 @@ use super::metadata::IMMUTABLE;
 use super::names::{self, check};
 use super::table::{self, AGE, NAME, at_most, column};
 use crate::field_error::{FieldError, FieldPath};
-use crate::resource::{Column, NameRule, Rules};
+use crate::resource::{Column, NameRule, ResourceType, Rules};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
@@ -128,7 +128,7 @@ pub(super) const SLICE_RULES: Rules = Rules {
         fill(object, "endpoints", Value::Null);
         fill(object, "ports", Value::Null);
     },
-    validate: validate_slice,
+    validate: |object, errors| validate_slice(object, false, errors),
     validate_update: |new, old, errors| {
         if text(new, "addressType") != text(old, "addressType") {
             let field = FieldPath::new("addressType");
@@ -138,7 +138,14 @@ pub(super) const SLICE_RULES: Rules = Rules {
     ..Rules::NONE
 };
 
-fn validate_slice(object: &Value, errors: &mut Vec<FieldError>) {
+/// Lets EndpointSlices have loopback addresses.
+pub(crate) fn allow_loopback(types: &mut [ResourceType]) {
+    for slices in types.iter_mut().filter(|it| it.kind == "EndpointSlice") {
+        slices.rules.validate = |object, errors| validate_slice(object, true, errors);
+    }
+}
+
+fn validate_slice(object: &Value, loopback: bool, errors: &mut Vec<FieldError>) {
     let (kind, kind_field) = (text(object, "addressType"), FieldPath::new("addressType"));
     let supported = ["FQDN", "IPv4", "IPv6"];
     if kind.is_empty() {
@@ -164,13 +171,15 @@ fn validate_slice(object: &Value, errors: &mut Vec<FieldError>) {
         return;
     }
     for (n, endpoint) in endpoints.iter().enumerate() {
-        validate_endpoint(endpoint, kind, &FieldPath::new("endpoints").index(n), errors);
+        let field = FieldPath::new("endpoints").index(n);
+        validate_endpoint(endpoint, kind, loopback, &field, errors);
     }
 }
 
 fn validate_endpoint(
     endpoint: &Value,
     kind: &str,
+    loopback: bool,
     field: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) {
@@ -197,7 +206,9 @@ fn validate_endpoint(
                 let detail = format!("must be an {kind} address");
                 errors.push(FieldError::invalid(&addresses_field, &json!(address), &detail));
             }
-            check_endpoint_ip(errors, &field, address);
+            if !(loopback && lenient(address).is_some_and(|ip| ip.is_loopback())) {
+                check_endpoint_ip(errors, &field, address);
+            }
         }
     }
     if is_set(endpoint, "nodeName") {

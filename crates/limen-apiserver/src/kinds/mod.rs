@@ -49,5 +49,5 @@ mod workload;
 
 pub(crate) use age::human_duration;
 pub(crate) use builtin::builtin_types;
-pub(crate) use endpoints::ENDPOINTS_DEPRECATED;
+pub(crate) use endpoints::{ENDPOINTS_DEPRECATED, allow_loopback};
 pub(crate) use names::{label_key, label_value};

@@ -30,7 +30,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADERS: Duration = Duration::from_secs(30);
 const BODY: Duration = Duration::from_secs(60);
 /// How long connections may take to finish once the server is to stop.
-const FAREWELL: Duration = Duration::from_secs(5);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Serves the API until `stopping`, and returns when the last connection is done or was given up.
 pub(crate) async fn serve(
@@ -135,7 +135,12 @@ async fn answer(api: Arc<Api>, caller: Caller, request: Request<Incoming>) -> Re
     }
 }
 
-async fn read(body: Incoming) -> Result<Bytes, ApiError> {
+/// The whole body, if it is not too large and comes in time.
+pub(crate) async fn read<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let limited = Limited::new(body, MAX_BODY);
     match tokio::time::timeout(BODY, limited.collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),

@@ -4,6 +4,7 @@ mod audit;
 mod custom;
 mod fairness;
 mod fuzz;
+mod in_process;
 mod objects;
 mod requests;
 mod server;

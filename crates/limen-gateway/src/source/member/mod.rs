@@ -39,7 +39,8 @@ pub struct Member {
     pub cluster: String,
     /// Where the cluster is.
     pub locality: Locality,
-    /// Names and addresses that clients reach this gateway by, written to each Ingress.
+    /// Names and addresses, or addresses with a port, that clients reach this gateway by; written
+    /// to each Ingress.
     pub addresses: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
 //! Where clients find an Ingress, written into its status.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{Api, Patch, PatchParams};
@@ -36,10 +36,17 @@ pub(super) async fn write_all(
     }
 }
 
+/// An address with a port says that clients go there and not to 80 and 443.
 fn wanted(addresses: &[String]) -> Value {
-    let entry = |address: &String| match address.parse::<IpAddr>() {
-        Ok(_) => json!({ "ip": address }),
-        Err(_) => json!({ "hostname": address }),
+    let entry = |address: &String| {
+        if let Ok(socket) = address.parse::<SocketAddr>() {
+            let port = json!({ "port": socket.port(), "protocol": "TCP" });
+            return json!({ "ip": socket.ip(), "ports": [port] });
+        }
+        match address.parse::<IpAddr>() {
+            Ok(_) => json!({ "ip": address }),
+            Err(_) => json!({ "hostname": address }),
+        }
     };
     addresses.iter().map(entry).collect()
 }

@@ -1,0 +1,73 @@
+//! `limen play`: stories about a federation, told while they happen, each ending in a verdict.
+
+mod crowd;
+mod stage;
+mod stories;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use self::stage::Stage;
+
+/// Play a story on a federation of `limen up`, and see whether it ends well.
+#[derive(Args)]
+#[command(after_help = "\
+Plays on the limen up that runs on this machine, or on one of its own if there is none. It leaves
+the federation as it found it. The exit code says whether the story ended well.
+
+Examples:
+  limen play failover
+  limen play drain --data-dir ./demo")]
+pub(crate) struct Play {
+    /// Which story
+    story: Story,
+
+    /// The folder of the limen up to play on
+    #[arg(long, value_name = "DIR", conflicts_with = "admin")]
+    data_dir: Option<PathBuf>,
+
+    /// The admin address of the limen up to play on
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<SocketAddr>,
+}
+
+/// What can be played.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Story {
+    /// The region that is nearest dies under load
+    Failover,
+    /// A cluster is emptied of traffic on purpose
+    Drain,
+    /// A cluster dies, misses a change, and comes back
+    Rejoin,
+    /// The hub loses every cluster, and traffic goes on
+    SplitBrain,
+    /// A region gets more than it can take
+    Overflow,
+    /// A new version is broken, and is rolled back
+    Canary,
+}
+
+impl Play {
+    pub(crate) fn run(self) -> Result<()> {
+        crate::connection::block_on(async {
+            let stage = Stage::find(self.data_dir.as_deref(), self.admin).await?;
+            let played = match self.story {
+                Story::Failover => stories::failover(&stage).await,
+                Story::Drain => stories::drain(&stage).await,
+                Story::Rejoin => stories::rejoin(&stage).await,
+                Story::SplitBrain => stories::split_brain(&stage).await,
+                Story::Overflow => stories::overflow(&stage).await,
+                Story::Canary => stories::canary(&stage).await,
+            };
+            let tidied = stage.tidy().await;
+            stage.close().await;
+            played.and(tidied)?;
+            println!("The story ended well.");
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! The stories.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde_json::json;
+
+use super::stage::{MADE, Stage};
+use crate::up::SAMPLE;
+
+/// Clients of an ordinary story, and how often each asks in a second.
+const CLIENTS: usize = 8;
+const RATE: f64 = 12.0;
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// The region that is nearest dies under load.
+pub(super) async fn failover(stage: &Stage) -> Result<()> {
+    let nearest = stage.nearest();
+    let crowd = stage.crowd(CLIENTS, RATE);
+    stage.say(&format!("{CLIENTS} clients ask the gateway, near {nearest}"));
+    stage.settled(&crowd, "the nearest cluster answers", |told| told.share(nearest) == 100).await?;
+    stage.say(&format!("{nearest} loses power"));
+    crowd.told();
+    stage.trouble(nearest, "kill").await?;
+    tokio::time::sleep(MOMENT).await;
+    let told = crowd.told();
+    stage.say(&told.summary());
+    stage.check(told.failed == 0, "no client noticed", &told.summary())?;
+    let told = crowd.listen(MOMENT).await;
+    stage.say(&told.summary());
+    let elsewhere = told.answered() > 0 && told.share(nearest) == 0 && told.failed == 0;
+    stage.check(elsewhere, "other clusters answer everybody", &told.summary())?;
+    stage.say(&format!("{nearest} comes back"));
+    crowd.told();
+    stage.trouble(nearest, "restore").await?;
+    stage
+        .settled(&crowd, "clients are back where they were", |told| told.share(nearest) == 100)
+        .await?;
+    crowd.disperse().await;
+    Ok(())
+}
+
+/// A cluster is emptied of traffic on purpose.
+pub(super) async fn drain(stage: &Stage) -> Result<()> {
+    let nearest = stage.nearest();
+    let crowd = stage.crowd(CLIENTS, RATE);
+    stage.settled(&crowd, "the nearest cluster answers", |told| told.share(nearest) == 100).await?;
+    stage.say(&format!("{nearest} is to be drained: kubectl patch cluster {nearest} --type=merge -p '{{\"spec\":{{\"drain\":true}}}}'"));
+    stage.patch("Cluster", nearest, json!({"spec": {"drain": true}})).await?;
+    let mut failed = 0;
+    stage
+        .until("nobody is sent there any more", Duration::from_secs(60), async || {
+            let told = crowd.listen(Duration::from_millis(500)).await;
+            failed += told.failed;
+            Ok((told.answered() > 0 && told.share(nearest) == 0, told.summary()))
+        })
+        .await?;
+    stage.check(failed == 0, "no client noticed", &format!("{failed} that failed"))?;
+    stage.say(&format!("{nearest} may have clients again"));
+    stage.patch("Cluster", nearest, json!({"spec": {"drain": false}})).await?;
+    stage
+        .settled(&crowd, "clients are back where they were", |told| told.share(nearest) == 100)
+        .await?;
+    crowd.disperse().await;
+    Ok(())
+}
+
+/// A cluster dies, misses a change, and comes back.
+pub(super) async fn rejoin(stage: &Stage) -> Result<()> {
+    let nearest = stage.nearest();
+    let crowd = stage.crowd(CLIENTS, RATE);
+    stage.settled(&crowd, "the nearest cluster answers", |told| told.share(nearest) == 100).await?;
+    stage.say(&format!("{nearest} loses power"));
+    stage.trouble(nearest, "kill").await?;
+    stage.settled(&crowd, "other clusters answer", |told| told.share(nearest) == 0).await?;
+    stage.say("version 2 is rolled out in the meantime");
+    stage.image("zone-printer:v2").await?;
+    let only = |version: &'static str| {
+        move |told: &super::crowd::Told| {
+            told.versions.get(version).copied() == Some(told.answered())
+        }
+    };
+    stage.settled(&crowd, "the others have version 2", only("v2")).await?;
+    stage.say(&format!("{nearest} comes back, with version 1 in its store"));
+    stage.trouble(nearest, "restore").await?;
+    let caught_up = |told: &super::crowd::Told| told.share(nearest) == 100 && only("v2")(told);
+    stage.settled(&crowd, "it has version 2 and its clients", caught_up).await?;
+    crowd.disperse().await;
+    Ok(())
+}
+
+/// The hub loses every cluster, and traffic goes on.
+pub(super) async fn split_brain(stage: &Stage) -> Result<()> {
+    let nearest = stage.nearest();
+    let crowd = stage.crowd(CLIENTS, RATE);
+    stage.settled(&crowd, "the nearest cluster answers", |told| told.share(nearest) == 100).await?;
+    stage.say("the hub loses every cluster");
+    for cluster in stage.clusters() {
+        stage.trouble(cluster, "partition-hub").await?;
+    }
+    stage
+        .until("the hub knows it", Duration::from_secs(60), async || {
+            let mut found = Vec::new();
+            for cluster in stage.clusters() {
+                let object = stage.get("federation", "Cluster", cluster).await?;
+                found.push(object["status"]["verdicts"]["api"]["verdict"].to_string());
+            }
+            Ok((found.iter().all(|it| it == "\"Unhealthy\""), found.join(", ")))
+        })
+        .await?;
+    stage.say("somebody asks the hub for three pods in each cluster");
+    stage.patch("Deployment", SAMPLE, json!({"spec": {"replicas": 3}})).await?;
+    let told = crowd.listen(2 * MOMENT).await;
+    stage.say(&told.summary());
+    let goes_on = told.failed == 0 && told.share(nearest) == 100;
+    stage.check(goes_on, "clients are served where they were, without the hub", &told.summary())?;
+    let leaf = stage.get(nearest, "Deployment", SAMPLE).await?;
+    let replicas = leaf["spec"]["replicas"].to_string();
+    stage.check(replicas == "2", "the clusters know nothing of it", &replicas)?;
+    stage.say("the cable is mended");
+    for cluster in stage.clusters() {
+        stage.trouble(cluster, "restore").await?;
+    }
+    stage
+        .until("every cluster has three pods", Duration::from_secs(60), async || {
+            let mut found = Vec::new();
+            for cluster in stage.clusters() {
+                let object = stage.get(cluster, "Deployment", SAMPLE).await?;
+                found.push(object["status"]["readyReplicas"].to_string());
+            }
+            Ok((found.iter().all(|it| it == "3"), found.join(", ")))
+        })
+        .await?;
+    crowd.disperse().await;
+    Ok(())
+}
+
+/// A region gets more than it can take.
+pub(super) async fn overflow(stage: &Stage) -> Result<()> {
+    let nearest = stage.nearest();
+    let crowd = stage.crowd(20, 10.0);
+    stage.settled(&crowd, "the nearest cluster answers", |told| told.share(nearest) == 100).await?;
+    stage.say("each pod is said to take 40 requests in a second; 200 come, and there are 2 pods");
+    let policy = json!({
+        "apiVersion": "limen.dev/v1alpha1", "kind": "TrafficPolicy",
+        "metadata": {"name": MADE, "namespace": "default"},
+        "spec": {"targetRef": {"kind": "Ingress", "name": SAMPLE},
+            "capacity": {"requestsPerEndpoint": 40.0}},
+    });
+    stage.apply("TrafficPolicy", policy).await?;
+    stage
+        .settled(&crowd, "what is too much goes to the next nearest", |told| {
+            told.failed == 0 && (25..=60).contains(&told.share(nearest))
+        })
+        .await?;
+    let told = crowd.listen(2 * MOMENT).await;
+    stage.say(&told.summary());
+    crowd.disperse().await;
+    Ok(())
+}
+
+/// A new version is broken, and is rolled back.
+pub(super) async fn canary(_: &Stage) -> Result<()> {
+    bail!("the canary story is to come: gateways do not report to the hub yet how a version does")
+}

@@ -1,0 +1,81 @@
+//! What `limen up` tells the person who started it.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use super::Whole;
+
+/// What there is, and what to try.
+pub(crate) fn welcome(whole: &Whole, took: Duration, kept: Option<&Path>) -> String {
+    let mut text = String::new();
+    let nearest = whole.nearest();
+    let _ = writeln!(
+        text,
+        "\nThe federation is ready ({:.1} s, {}).\n",
+        took.as_secs_f64(),
+        memory().map_or_else(|| "memory unknown".to_owned(), |it| format!("{it} MB of memory")),
+    );
+    for (what, place) in [
+        ("hub", whole.hub_url().to_owned()),
+        ("gateway", format!("http://{}  https://{}", whole.http(), whole.https())),
+        ("admin", format!("http://{}", whole.admin())),
+    ] {
+        let _ = writeln!(text, "  {what:<9} {place}");
+    }
+    let _ = writeln!(text, "\nIn another terminal:\n");
+    let _ = writeln!(text, "  export KUBECONFIG={}", whole.kubeconfig().display());
+    let _ = writeln!(text, "  kubectl config get-contexts    # federation is the hub");
+    if whole.has_sample() {
+        let _ = writeln!(text, "  curl http://{}/", whole.http());
+        let _ = writeln!(
+            text,
+            "\nThe gateway is in {}, so {} answers. Three things to try:\n",
+            nearest.region, nearest.name
+        );
+        let _ = writeln!(text, "  1. Lose a region, and see the next nearest take over:");
+        let _ = writeln!(
+            text,
+            "       curl -X POST http://{}/clusters/{}/kill",
+            whole.admin(),
+            nearest.name
+        );
+        let _ = writeln!(text, "       curl http://{}/", whole.http());
+        let _ = writeln!(
+            text,
+            "       curl -X POST http://{}/clusters/{}/restore",
+            whole.admin(),
+            nearest.name
+        );
+        let _ = writeln!(text, "  2. Change the application everywhere at once:");
+        let _ = writeln!(
+            text,
+            "       kubectl set image deployment/hello zone-printer=zone-printer:v2"
+        );
+        let _ = writeln!(text, "       kubectl --context={} get pods", nearest.name);
+        let _ = writeln!(text, "  3. Watch a story: limen play failover");
+    } else {
+        let _ = writeln!(
+            text,
+            "  kubectl create deployment web --image=zone-printer:v1 --replicas={}",
+            whole.members()
+        );
+        let _ = writeln!(text, "  kubectl expose deployment web --port=80 --target-port=8080");
+        let _ = writeln!(text, "  kubectl create ingress web --rule=\"/*=web:80\"");
+        let _ = writeln!(text, "  curl http://{}/", whole.http());
+    }
+    let end = match kept {
+        Some(folder) => format!("everything is kept in {}", folder.display()),
+        None => "nothing is kept".to_owned(),
+    };
+    let _ = writeln!(text, "\nPress Ctrl-C to end it; {end}.");
+    text
+}
+
+/// Megabytes of memory that this process has.
+pub(crate) fn memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes / 1024)
+}
