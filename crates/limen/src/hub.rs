@@ -10,6 +10,7 @@ use clap::Args;
 use kube::Client;
 use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
+use limen_dashboard::{Dashboard, DashboardOptions};
 use limen_hub::{Election, Federation, FederationOptions, Traffic, TrafficOptions};
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
 use limen_sync::ObjectApi;
@@ -75,6 +76,10 @@ pub(crate) struct Hub {
     #[arg(long, value_name = "DOMAIN", conflicts_with = "api_only")]
     domain: Option<String>,
 
+    /// Serve the dashboard here, over plain HTTP: keep it on loopback or behind TLS of your own
+    #[arg(long, value_name = "ADDR")]
+    dashboard: Option<SocketAddr>,
+
     /// Serve the API and federate nothing
     #[arg(long, conflicts_with = "kubeconfig")]
     api_only: bool,
@@ -122,12 +127,17 @@ impl Hub {
         .await?;
 
         let kubeconfig = server.kubeconfig().to_owned();
+        let dashboard = serve_dashboard(self.dashboard, &kubeconfig).await?;
         println!("The hub is ready at {} ({} ms).", server.url(), start.elapsed().as_millis());
         println!();
         println!("  export KUBECONFIG={}", kubeconfig.display());
         println!("  kubectl get namespaces");
         if !self.api_only {
             println!("  limen join NAME --kubeconfig FILE    # let a cluster in");
+        }
+        if let Some(dashboard) = &dashboard {
+            println!();
+            println!("  http://{}    # the dashboard; log in with a token", dashboard.address());
         }
         println!();
         println!("Press Ctrl-C to stop it; everything is kept in {}.", folder.display());
@@ -168,6 +178,19 @@ impl Hub {
         let options = EtcdOptions { endpoints, tls, ..EtcdOptions::default() };
         Ok(Arc::new(EtcdStore::connect(options).await?))
     }
+}
+
+/// Shows the hub at an address, if one is wanted.
+async fn serve_dashboard(
+    listen: Option<SocketAddr>,
+    kubeconfig: &PathBuf,
+) -> Result<Option<Dashboard>> {
+    let Some(listen) = listen else { return Ok(None) };
+    let hub = config(Some(kubeconfig), None).await?;
+    let dashboard = Dashboard::start(DashboardOptions { listen, hub }).await;
+    dashboard.map(Some).with_context(|| {
+        format!("cannot serve the dashboard at {listen}; give another address with --dashboard")
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

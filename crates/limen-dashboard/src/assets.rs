@@ -1,0 +1,16 @@
+//! The files of the page, which are part of the binary.
+
+/// A file and its type.
+pub(crate) fn find(path: &str) -> Option<(&'static str, &'static str)> {
+    const SCRIPT: &str = "text/javascript; charset=utf-8";
+    Some(match path {
+        "/" => ("text/html; charset=utf-8", include_str!("page/index.html")),
+        "/style.css" => ("text/css; charset=utf-8", include_str!("page/style.css")),
+        "/app.js" => (SCRIPT, include_str!("page/app.js")),
+        "/map.js" => (SCRIPT, include_str!("page/map.js")),
+        "/land.js" => (SCRIPT, include_str!("page/land.js")),
+        "/panels.js" => (SCRIPT, include_str!("page/panels.js")),
+        "/icon.svg" => ("image/svg+xml", include_str!("page/icon.svg")),
+        _ => return None,
+    })
+}

@@ -1,0 +1,22 @@
+//! The page that shows a federation: where traffic goes, and why.
+//!
+//! ```text
+//!   browser ── log in with a token ──► Sessions ──► a client of the hub with that token
+//!      ▲                                                     │ list and watch
+//!      └────────── server-sent events ◄── View ◄─────────────┘
+//! ```
+//!
+//! The dashboard has no rights of its own. Whatever it reads or does, it does with the token of
+//! the person who looks, so that the hub's own RBAC says what they see and may do. What is shown is
+//! a [`View`], a pure function of the objects; the page draws it and keeps nothing.
+
+mod answer;
+mod assets;
+mod live;
+mod requests;
+mod serve;
+mod sessions;
+mod view;
+
+pub use serve::{Dashboard, DashboardOptions};
+pub use view::{Objects, View};

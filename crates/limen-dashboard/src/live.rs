@@ -1,0 +1,184 @@
+//! One viewer's view, kept up to date with the viewer's own rights.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use k8s_openapi::api::core::v1::Event;
+use kube::runtime::watcher::{self, Event as Change};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Api, Client, Resource, ResourceExt};
+use limen_api::{Cluster, Edge, GlobalIngress};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::view::{Objects, View};
+
+/// Changes come in bursts; a view is sent at most so often.
+const PACE: Duration = Duration::from_millis(250);
+/// Rates move and edges fall silent without any object changing.
+const AT_LEAST: Duration = Duration::from_secs(5);
+
+/// What a viewer is sent.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Update {
+    /// When it was made, in seconds since 1970.
+    at: i64,
+    view: View,
+    /// What could not be read, and why: forbidden to this person, or the hub is away.
+    missing: Vec<String>,
+}
+
+/// Objects of one kind, as they are now.
+struct Listed<K> {
+    objects: BTreeMap<String, K>,
+    coming: BTreeMap<String, K>,
+    loaded: bool,
+    trouble: Option<String>,
+}
+
+impl<K> Default for Listed<K> {
+    fn default() -> Self {
+        let (objects, coming) = (BTreeMap::new(), BTreeMap::new());
+        Self { objects, coming, loaded: false, trouble: None }
+    }
+}
+
+impl<K: ResourceExt> Listed<K> {
+    fn take(&mut self, change: Result<Change<K>, watcher::Error>) {
+        let change = match change {
+            Ok(change) => change,
+            Err(error) => {
+                self.trouble = Some(error.to_string());
+                return;
+            }
+        };
+        self.trouble = None;
+        let key = |object: &K| {
+            format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
+        };
+        match change {
+            Change::Init => self.coming.clear(),
+            Change::InitApply(object) => drop(self.coming.insert(key(&object), object)),
+            Change::InitDone => {
+                self.objects = std::mem::take(&mut self.coming);
+                self.loaded = true;
+            }
+            Change::Apply(object) => drop(self.objects.insert(key(&object), object)),
+            Change::Delete(object) => drop(self.objects.remove(&key(&object))),
+        }
+    }
+
+    fn settled(&self) -> bool {
+        self.loaded || self.trouble.is_some()
+    }
+
+    fn complaint(&self, what: &str) -> Option<String> {
+        self.trouble.as_ref().map(|trouble| format!("{what}: {trouble}"))
+    }
+}
+
+type Changes<K> = BoxStream<'static, Result<Change<K>, watcher::Error>>;
+
+fn changes<K>(client: &Client, config: watcher::Config) -> Changes<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    K::DynamicType: Eq + Hash,
+{
+    watch(Api::<K>::all(client.clone()), config).default_backoff().boxed()
+}
+
+/// Sends updates to a viewer for as long as they are received.
+pub(crate) async fn follow(client: Client, send: mpsc::Sender<Update>) {
+    let mut follow = Follow::new(&client);
+    let mut pace = tokio::time::interval(PACE);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut due, mut last) = (true, Instant::now());
+    loop {
+        tokio::select! {
+            () = follow.next() => due = true,
+            () = send.closed() => return,
+            _ = pace.tick() => {
+                due |= last.elapsed() >= AT_LEAST;
+                if !due || !follow.settled() {
+                    continue;
+                }
+                (due, last) = (false, Instant::now());
+                if send.send(follow.update(now())).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The four kinds that a view is made of.
+struct Follow {
+    clusters: Listed<Cluster>,
+    edges: Listed<Edge>,
+    globals: Listed<GlobalIngress>,
+    events: Listed<Event>,
+    cluster_changes: Changes<Cluster>,
+    edge_changes: Changes<Edge>,
+    global_changes: Changes<GlobalIngress>,
+    event_changes: Changes<Event>,
+}
+
+impl Follow {
+    fn new(client: &Client) -> Self {
+        let everything = watcher::Config::default;
+        Self {
+            clusters: Listed::default(),
+            edges: Listed::default(),
+            globals: Listed::default(),
+            events: Listed::default(),
+            cluster_changes: changes(client, everything()),
+            edge_changes: changes(client, everything()),
+            global_changes: changes(client, everything()),
+            event_changes: changes(client, everything().fields("source=limen")),
+        }
+    }
+
+    /// Takes in one change.
+    async fn next(&mut self) {
+        tokio::select! {
+            Some(change) = self.cluster_changes.next() => self.clusters.take(change),
+            Some(change) = self.edge_changes.next() => self.edges.take(change),
+            Some(change) = self.global_changes.next() => self.globals.take(change),
+            Some(change) = self.event_changes.next() => self.events.take(change),
+        }
+    }
+
+    fn settled(&self) -> bool {
+        let settled = [self.clusters.settled(), self.edges.settled(), self.globals.settled()];
+        settled == [true; 3] && self.events.settled()
+    }
+
+    fn update(&self, at: i64) -> Update {
+        let objects = Objects {
+            clusters: self.clusters.objects.values().cloned().collect(),
+            edges: self.edges.objects.values().cloned().collect(),
+            globals: self.globals.objects.values().cloned().collect(),
+            events: self.events.objects.values().cloned().collect(),
+        };
+        let missing = [
+            self.clusters.complaint("clusters"),
+            self.edges.complaint("edges"),
+            self.globals.complaint("global ingresses"),
+            self.events.complaint("events"),
+        ];
+        let missing = missing.into_iter().flatten().collect();
+        Update { at, view: View::new(&objects, at), missing }
+    }
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

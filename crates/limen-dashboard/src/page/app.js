@@ -1,0 +1,105 @@
+// Logging in, staying connected, and saying so when that fails.
+import { makeMap } from './map.js';
+import { make, showPanels } from './panels.js';
+
+const find = (selector) => document.querySelector(selector);
+const STALE_AFTER = 12_000;
+
+let showMap = null;
+let stream = null;
+let heard = 0;
+
+export async function ask(path, body) {
+  const options = body === undefined ? {} : {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body),
+  };
+  const answer = await fetch(path, options);
+  const said = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw Object.assign(new Error(said.message ?? answer.statusText), { status: answer.status });
+  return said;
+}
+
+function state(name, text) {
+  const shown = find('#state');
+  if (shown.dataset.state === name && shown.textContent === text) return;
+  shown.dataset.state = name;
+  shown.textContent = text;
+}
+
+function showLogin() {
+  stream?.close();
+  stream = null;
+  find('#board').hidden = true;
+  find('#login').hidden = false;
+  find('#logout').hidden = true;
+  find('#user').textContent = '';
+  state('off', 'not logged in');
+  find('#token').focus();
+}
+
+function showBoard(user) {
+  find('#login').hidden = true;
+  find('#board').hidden = false;
+  find('#logout').hidden = false;
+  find('#user').textContent = user;
+  showMap ??= makeMap(find('#map'));
+  state('stale', 'connecting');
+  stream = new EventSource('api/live');
+  stream.onmessage = (message) => {
+    heard = Date.now();
+    const { view, missing } = JSON.parse(message.data);
+    state(missing.length ? 'stale' : 'live', missing.length ? 'in part' : 'live');
+    find('#missing').hidden = missing.length === 0;
+    find('#missing').textContent = missing.map((line) => `Not shown: ${line}`).join('\n');
+    showMap(view);
+    showPanels(view, actions);
+  };
+  stream.onerror = async () => {
+    state('away', 'the dashboard is away; what you see is old');
+    // A session that has ended looks like a broken stream; asking tells them apart.
+    await ask('api/me').catch((error) => { if (error.status === 401) showLogin(); });
+  };
+}
+
+function actions() {
+  return [];
+}
+
+setInterval(() => {
+  if (stream && heard && Date.now() - heard > STALE_AFTER) {
+    const seconds = Math.round((Date.now() - heard) / 1000);
+    state('away', `nothing heard for ${seconds} s; what you see is old`);
+  }
+}, 1000);
+
+find('#login form').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  await logIn(find('#token').value);
+});
+
+async function logIn(token) {
+  const error = find('#login .error');
+  error.textContent = '';
+  try {
+    const { user } = await ask('api/login', { token });
+    find('#token').value = '';
+    showBoard(user);
+  } catch (problem) {
+    showLogin();
+    error.textContent = problem.message;
+  }
+}
+
+find('#logout').addEventListener('click', async () => {
+  await ask('api/logout', {}).catch(() => {});
+  showLogin();
+});
+
+// A link with a token in its fragment logs in; the fragment never leaves the browser.
+const given = new URLSearchParams(location.hash.slice(1)).get('token');
+if (given) {
+  history.replaceState(null, '', location.pathname);
+  await logIn(given);
+} else {
+  await ask('api/me').then(({ user }) => showBoard(user)).catch(showLogin);
+}

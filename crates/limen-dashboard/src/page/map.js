@@ -1,0 +1,125 @@
+// The map: land as dots, members as circles, gateways as diamonds, requests as arcs.
+import { NORTH, ROWS, STEP } from './land.js';
+import { rate, toneOf } from './panels.js';
+
+const SCALE = 2.6;
+const TOP = 78;
+const BOTTOM = -56;
+const svgns = 'http://www.w3.org/2000/svg';
+
+const x = (longitude) => (longitude + 180) * SCALE;
+const y = (latitude) => (TOP - latitude) * SCALE;
+
+function shape(name, attributes, ...children) {
+  const element = document.createElementNS(svgns, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+function land() {
+  const group = shape('g', { class: 'land', 'aria-hidden': 'true' });
+  ROWS.forEach((row, index) => {
+    let column = 0;
+    row.split(' ').map(Number).forEach((length, run) => {
+      if (run % 2 === 1) {
+        for (let step = column; step < column + length; step += 1) {
+          const place = { cx: x(-180 + STEP * (step + 0.5)), cy: y(NORTH - STEP * index), r: 2 };
+          group.append(shape('circle', place));
+        }
+      }
+      column += length;
+    });
+  });
+  return group;
+}
+
+function arc(from, to, flow, unit) {
+  const [x1, y1, x2, y2] = [x(from.longitude), y(from.latitude), x(to.longitude), y(to.latitude)];
+  const bend = Math.hypot(x2 - x1, y2 - y1) * 0.3 + 8 * unit;
+  const path = `M${x1} ${y1} Q${(x1 + x2) / 2} ${(y1 + y2) / 2 - bend} ${x2} ${y2}`;
+  const failing = flow.traffic.successPercent !== null && flow.traffic.successPercent < 99;
+  const width = unit * Math.min(10, 1.5 + Math.sqrt(flow.traffic.rate) * 0.5);
+  const title = shape('title', {}, `${flow.edge} to ${flow.cluster}: ${rate(flow.traffic.rate)} requests/s`);
+  return shape('path', { class: failing ? 'arc failing' : 'arc', d: path, 'stroke-width': width }, title);
+}
+
+// The part of the world that has something in it, in the shape of the whole.
+function frame(points) {
+  const whole = { left: 0, top: 0, width: 360 * SCALE, height: (TOP - BOTTOM) * SCALE };
+  if (points.length === 0) return whole;
+  const [xs, ys] = [points.map((at) => x(at.longitude)), points.map((at) => y(at.latitude))];
+  const margin = 45 * SCALE;
+  const wanted = Math.max(Math.max(...xs) - Math.min(...xs), (Math.max(...ys) - Math.min(...ys)) * (whole.width / whole.height));
+  const width = Math.min(whole.width, wanted + 2 * margin);
+  const height = (width * whole.height) / whole.width;
+  const within = (middle, size, most) => Math.max(0, Math.min(most - size, middle - size / 2));
+  return {
+    left: within((Math.max(...xs) + Math.min(...xs)) / 2, width, whole.width),
+    top: within((Math.max(...ys) + Math.min(...ys)) / 2, height, whole.height),
+    width,
+    height,
+  };
+}
+
+// Where a label fits beside its place: right, left, above or below, whichever is free.
+function labelAt(cx, cy, length, unit, taken) {
+  const [wide, high, gap] = [length * 6.4 * unit, 13 * unit, 9 * unit];
+  const boxes = [
+    { left: cx + gap, top: cy - high / 2 },
+    { left: cx - gap - wide, top: cy - high / 2 },
+    { left: cx - wide / 2, top: cy - gap - high },
+    { left: cx - wide / 2, top: cy + gap },
+  ].map((box) => ({ ...box, right: box.left + wide, bottom: box.top + high }));
+  const free = (box) => !taken.some((other) => box.left < other.right && other.left < box.right
+    && box.top < other.bottom && other.top < box.bottom);
+  const box = boxes.find(free) ?? boxes[0];
+  taken.push(box);
+  return { x: box.left, y: box.bottom - 3 * unit, 'font-size': 12 * unit };
+}
+
+export function makeMap(holder) {
+  const live = shape('g', {});
+  const svg = shape('svg', { role: 'img' }, land(), live);
+  holder.append(svg);
+
+  return (view) => {
+    const clusters = view.clusters.filter((cluster) => cluster.coordinates);
+    const edges = view.edges.filter((edge) => edge.coordinates);
+    const seen = frame([...clusters, ...edges].map((place) => place.coordinates));
+    svg.setAttribute('viewBox', `${seen.left} ${seen.top} ${seen.width} ${seen.height}`);
+    const unit = seen.width / Math.max(holder.clientWidth, 1);
+    const box = (item, size) => {
+      const [cx, cy] = [x(item.coordinates.longitude), y(item.coordinates.latitude)];
+      return { left: cx - size, right: cx + size, top: cy - size, bottom: cy + size };
+    };
+    const taken = [...clusters, ...edges].map((item) => box(item, 6 * unit));
+    const place = (list, name) => list.find((item) => item.name === name)?.coordinates;
+    const arcs = view.flows
+      .filter((flow) => flow.traffic.rate > 0)
+      .map((flow) => [place(edges, flow.edge), place(clusters, flow.cluster), flow])
+      .filter(([from, to]) => from && to)
+      .map(([from, to, flow]) => arc(from, to, flow, unit));
+    const circles = clusters.map((cluster) => {
+      const [cx, cy] = [x(cluster.coordinates.longitude), y(cluster.coordinates.latitude)];
+      const tone = toneOf(cluster);
+      const sent = cluster.traffic.rate > 0 ? ` ${rate(cluster.traffic.rate)}/s` : '';
+      const label = labelAt(cx, cy, cluster.name.length + sent.length, unit, taken);
+      return shape('g', { class: `place ${tone.name}` },
+        shape('title', {}, `${cluster.name}: ${tone.text}${sent}`),
+        shape('circle', { cx, cy, r: 7 * unit }),
+        shape('text', label, cluster.name, shape('tspan', { class: 'rate' }, sent)));
+    });
+    const diamonds = edges.map((edge) => {
+      const [cx, cy] = [x(edge.coordinates.longitude), y(edge.coordinates.latitude)];
+      const [side, turned] = [9 * unit, `rotate(45 ${cx} ${cy})`];
+      return shape('g', { class: edge.silent ? 'gateway silent' : 'gateway' },
+        shape('title', {}, `${edge.name}: ${edge.silent ? 'silent' : `${rate(edge.traffic.rate)} requests/s`}`),
+        shape('rect', { x: cx - side / 2, y: cy - side / 2, width: side, height: side, transform: turned }));
+    });
+    live.replaceChildren(...circles, ...arcs, ...diamonds);
+    const nowhere = view.clusters.length - clusters.length;
+    svg.setAttribute('aria-label', `World map with ${clusters.length} clusters and ${edges.length} gateways`
+      + (nowhere ? `; ${nowhere} clusters have no coordinates` : ''));
+  };
+}

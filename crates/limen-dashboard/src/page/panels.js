@@ -1,0 +1,115 @@
+// Tables and lists, and the words that the page has for numbers and verdicts.
+
+export const rate = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(1));
+const percent = (value) => (value === null ? '–' : `${value.toFixed(value > 99.9 ? 0 : 1)} %`);
+const milliseconds = (value) => (value === null ? '–' : `${value.toFixed(value < 10 ? 1 : 0)} ms`);
+
+const VERDICTS = { Healthy: ['ok', 'well'], Unhealthy: ['bad', 'not well'], Unknown: ['unsure', 'unknown'] };
+
+/// How a member is, in one word and one colour.
+export function toneOf(cluster) {
+  if (cluster.edge === 'Unhealthy') return { name: 'bad', text: 'its way in does not answer' };
+  if (cluster.endpoints === 'Unhealthy') return { name: 'bad', text: 'nothing there is ready' };
+  if (cluster.draining) return { name: 'draining', text: 'draining' };
+  if (cluster.api === 'Unhealthy') return { name: 'unsure', text: 'its API does not answer' };
+  return { name: 'ok', text: 'well' };
+}
+
+export function make(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
+    else if (value !== false) element.setAttribute(key, value === true ? '' : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+function verdict(value) {
+  const [tone, text] = VERDICTS[value] ?? VERDICTS.Unknown;
+  return make('td', {}, make('span', { class: `verdict ${tone}` }, text));
+}
+
+function clusterRow(cluster, actions) {
+  const number = (text) => make('td', { class: 'number' }, text);
+  const name = make('td', {}, make('b', {}, cluster.name));
+  if (cluster.trouble) name.append(make('div', { class: 'trouble' }, cluster.trouble));
+  const place = [cluster.region, cluster.zone].filter(Boolean).join(' / ') || '–';
+  const { traffic } = cluster;
+  return make('tr', { class: toneOf(cluster).name }, name, make('td', {}, place),
+    number(rate(traffic.rate)), number(percent(traffic.successPercent)),
+    number(milliseconds(traffic.p99Milliseconds)),
+    verdict(cluster.api), verdict(cluster.edge), verdict(cluster.endpoints),
+    number(String(cluster.leaves)),
+    make('td', { class: 'actions' }, ...actions(cluster)));
+}
+
+function weightOf(root, target) {
+  const groups = root.split?.groups ?? {};
+  const clusters = root.split?.clusters ?? {};
+  const weight = groups[target.group] ?? clusters[target.cluster];
+  return weight === undefined ? '' : `weight ${weight}`;
+}
+
+function targetLine(root, target, most) {
+  const tone = toneOf({ ...target, draining: target.drainedPercent > 0 });
+  const label = [target.cluster, target.group].filter(Boolean).join(' ');
+  const notes = [
+    target.readyEndpoints === null ? '' : `${target.readyEndpoints} ready`,
+    weightOf(root, target),
+    target.drainedPercent ? `${target.drainedPercent} % drained` : '',
+    target.capacity === null ? '' : `room for ${rate(target.capacity)}/s`,
+    tone.name === 'ok' ? '' : tone.text,
+  ].filter(Boolean).join(', ');
+  const width = most > 0 ? (100 * target.traffic.rate) / most : 0;
+  const filled = make('i');
+  filled.style.width = `${width}%`;
+  return make('div', { class: `target ${tone.name}` },
+    make('span', {}, label, make('div', { class: 'trouble' }, notes)),
+    make('div', { class: 'bar', 'aria-hidden': 'true' }, filled),
+    make('span', { class: 'number' }, `${rate(target.traffic.rate)}/s`));
+}
+
+function rootCard(root) {
+  const hosts = root.hosts.map((host) => host || 'any host').join(', ') || 'no host';
+  const canary = root.split?.canary;
+  const card = make('div', { class: 'root' }, make('h3', {}, hosts),
+    make('p', { class: 'from' }, `${root.kind || 'GlobalIngress'} ${root.namespace}/${root.name}`
+      + (canary ? `; canary ${canary.group}, steps ${canary.steps.join(', ')} %` : '')));
+  for (const backend of root.backends) {
+    const most = Math.max(...backend.targets.map((target) => target.traffic.rate), 0);
+    card.append(make('div', { class: 'trouble' }, backend.name));
+    card.append(...backend.targets.map((target) => targetLine(root, target, most)));
+  }
+  return card;
+}
+
+function eventLine(event) {
+  const at = event.at ? new Date(event.at) : null;
+  const count = event.count > 1 ? ` (${event.count} times)` : '';
+  return make('li', { class: event.warning ? 'warning' : false },
+    make('time', { datetime: event.at ?? '' }, at ? at.toLocaleTimeString() : '–'),
+    make('b', {}, event.reason), ` ${event.about}: ${event.message}${count}`);
+}
+
+const empty = (text) => make('p', { class: 'empty' }, text);
+
+// Replacing a row under somebody's hand would take the focus away from it.
+function replaceKeeping(holder, children) {
+  const focused = holder.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+  holder.replaceChildren(...children);
+  if (focused) holder.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+}
+
+export function showPanels(view, actions) {
+  const find = (selector) => document.querySelector(selector);
+  const rows = view.clusters.map((cluster) => clusterRow(cluster, actions));
+  const none = make('tr', {}, make('td', { colspan: 10, class: 'empty' },
+    'No cluster has joined. Try: limen join NAME --kubeconfig FILE'));
+  replaceKeeping(find('#clusters tbody'), rows.length ? rows : [none]);
+  const roots = view.roots.map(rootCard);
+  find('#roots .list').replaceChildren(...(roots.length ? roots
+    : [empty('No Ingress has a ready target yet.')]));
+  const events = view.events.map(eventLine);
+  find('#events ol').replaceChildren(...(events.length ? events : [empty('Nothing yet.')]));
+}

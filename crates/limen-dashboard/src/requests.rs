@@ -1,0 +1,141 @@
+//! What the page asks for.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::header::{CONTENT_TYPE, COOKIE, SET_COOKIE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::PostParams;
+use kube::{Api, Config};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::answer::{Answer, Refusal, bytes_answer, json_answer, live_answer};
+use crate::assets;
+use crate::live;
+use crate::sessions::{Sessions, Viewer, client_of};
+
+/// Tokens are a few kilobytes, and nothing that the page sends is longer.
+const LONGEST_BODY: usize = 64 * 1024;
+const COOKIE_NAME: &str = "limen-session";
+
+/// What all requests share.
+pub(crate) struct Desk {
+    pub(crate) hub: Config,
+    pub(crate) sessions: Sessions,
+}
+
+#[derive(Deserialize)]
+struct Login {
+    token: String,
+}
+
+impl Desk {
+    pub(crate) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
+        self.handle(request).await.unwrap_or_else(Answer::from)
+    }
+
+    async fn handle(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path();
+        if let Some((content_type, text)) = assets::find(path) {
+            return match parts.method {
+                Method::GET | Method::HEAD => Ok(bytes_answer(StatusCode::OK, content_type, text)),
+                _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this can only be read")),
+            };
+        }
+        match (&parts.method, path) {
+            (&Method::GET, "/healthz") => Ok(bytes_answer(StatusCode::OK, "text/plain", "ok\n")),
+            (&Method::POST, "/api/login") => self.log_in(&parts, body).await,
+            (&Method::POST, "/api/logout") => Ok(self.log_out(&parts.headers)),
+            (&Method::GET, "/api/me") => {
+                let viewer = self.viewer(&parts.headers)?;
+                Ok(json_answer(StatusCode::OK, &json!({"user": &*viewer.name})))
+            }
+            (&Method::GET, "/api/live") => {
+                let viewer = self.viewer(&parts.headers)?;
+                let (send, updates) = mpsc::channel(1);
+                tokio::spawn(live::follow(viewer.client, send));
+                Ok(live_answer(updates))
+            }
+            _ => Err(Refusal::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
+        }
+    }
+
+    async fn log_in(&self, parts: &Parts, body: Incoming) -> Result<Answer, Refusal> {
+        let Login { token } = read(parts, body).await?;
+        let token = token.trim();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let message = "this is no token; `kubectl create token NAME` makes one";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
+        }
+        let client = client_of(&self.hub, token)?;
+        let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+        let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
+        let review = review.map_err(|error| match Refusal::from(error) {
+            refusal if refusal.status == StatusCode::UNAUTHORIZED => Refusal::new(
+                StatusCode::UNAUTHORIZED,
+                "the hub does not know this token, or it has expired",
+            ),
+            refusal => refusal,
+        })?;
+        let user = review.status.and_then(|status| status.user_info);
+        let name = user.and_then(|user| user.username).unwrap_or_default();
+        let secret =
+            self.sessions.enter(Viewer { name: name.as_str().into(), client }, Instant::now());
+        let mut answer = json_answer(StatusCode::OK, &json!({"user": name}));
+        set_cookie(&mut answer, &format!("{COOKIE_NAME}={secret}"));
+        Ok(answer)
+    }
+
+    fn log_out(&self, headers: &HeaderMap) -> Answer {
+        if let Some(secret) = cookie(headers) {
+            self.sessions.leave(secret);
+        }
+        let mut answer = json_answer(StatusCode::OK, &json!({}));
+        set_cookie(&mut answer, &format!("{COOKIE_NAME}=; Max-Age=0"));
+        answer
+    }
+
+    fn viewer(&self, headers: &HeaderMap) -> Result<Viewer, Refusal> {
+        let known = cookie(headers).and_then(|secret| self.sessions.find(secret, Instant::now()));
+        known.ok_or_else(|| Refusal::new(StatusCode::UNAUTHORIZED, "log in first"))
+    }
+}
+
+/// The body, as JSON. Another site's form cannot send that type without being asked.
+async fn read<T: DeserializeOwned>(parts: &Parts, body: Incoming) -> Result<T, Refusal> {
+    let bad = |message: String| Refusal::new(StatusCode::BAD_REQUEST, message);
+    let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    if content_type != Some("application/json") {
+        return Err(bad("send it as application/json".to_owned()));
+    }
+    let bytes = Limited::new(body, LONGEST_BODY)
+        .collect()
+        .await
+        .map_err(|error| bad(format!("the body cannot be read: {error}")))?
+        .to_bytes();
+    serde_json::from_slice(&bytes).map_err(|error| bad(format!("the body makes no sense: {error}")))
+}
+
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    cookies
+        .flat_map(|line| line.split(';'))
+        .filter_map(|cookie| cookie.trim().split_once('='))
+        .find_map(|(name, value)| (name == COOKIE_NAME).then_some(value))
+}
+
+/// A cookie that scripts cannot read and other sites cannot use.
+fn set_cookie(answer: &mut Answer, cookie: &str) {
+    let value = format!("{cookie}; Path=/; HttpOnly; SameSite=Strict");
+    if let Ok(value) = HeaderValue::from_str(&value) {
+        answer.headers_mut().insert(SET_COOKIE, value);
+    }
+}
