@@ -149,6 +149,7 @@ impl Server {
         let api = Arc::new(Api {
             store,
             registry: Registry::new(crate::kinds::builtin_types()),
+            definitions: tokio::sync::Mutex::default(),
             rbac: ArcSwap::from_pointee(Rbac::default()),
             authenticator,
             flow: Flow::new(&Limits::default()),
