@@ -19,6 +19,8 @@ mod join;
 mod kinds;
 mod lease;
 mod outbox;
+mod policies;
+mod renewal;
 mod roots;
 mod setup;
 mod status;
