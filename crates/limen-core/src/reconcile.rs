@@ -131,7 +131,8 @@ pub fn fingerprint(object: &Value) -> u64 {
     let mut hash = Fnv::default();
     for (field, value) in object.as_object().into_iter().flatten() {
         match field.as_str() {
-            "status" => {}
+            // The type is no news, and objects in a list come without it.
+            "status" | "apiVersion" | "kind" => {}
             "metadata" => {
                 for field in ["labels", "annotations", "ownerReferences", "finalizers"] {
                     hash.value(&value[field]);
@@ -189,10 +190,16 @@ impl Fnv {
 }
 
 /// Where an object lacks something of a leaf or differs from it, as paths for people; at most
-/// `limit` of them. What the object has beyond the leaf is the member's own.
+/// `limit` of them. What the object has beyond the leaf is the member's own. Their type is the same:
+/// objects in a list do not say it.
 pub fn differences(leaf: &Value, object: &Value, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
-    compare(leaf, object, &mut String::new(), &mut found, limit);
+    let fields = leaf.as_object().into_iter().flatten();
+    for (field, value) in
+        fields.filter(|(field, _)| !matches!(field.as_str(), "apiVersion" | "kind"))
+    {
+        compare(value, &object[field.as_str()], &mut field.clone(), &mut found, limit);
+    }
     found
 }
 

@@ -106,3 +106,11 @@ fn differences_name_paths_and_overlook_what_the_member_added() {
     assert_eq!(found, ["spec.cpu", "spec.hosts", "spec.ports[0].port", "spec.replicas"]);
     assert_eq!(differences(&leaf, &changed, 1).len(), 1);
 }
+
+#[test]
+fn an_object_in_a_list_is_the_same_without_its_type() {
+    let leaf = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}});
+    let listed = json!({"data": {"a": "1"}});
+    assert!(differences(&leaf, &listed, 9).is_empty());
+    assert_eq!(fingerprint(&leaf), fingerprint(&listed));
+}

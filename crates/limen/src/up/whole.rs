@@ -83,12 +83,13 @@ impl Whole {
         let api = ObjectApi::new(client.clone());
         limen_hub::set_up(&api).await?;
         try_join_all(members.iter().map(|member| join(&client, member))).await?;
+        let traffic = Traffic::start(TrafficOptions::new(api.clone()));
         let options = FederationOptions {
             probe_every: PROBE_EVERY,
+            front: Some(traffic.front()),
             ..FederationOptions::new(api.clone(), Home::Embedded)
         };
         let federation = Federation::start(options).await?;
-        let traffic = Traffic::start(TrafficOptions::new(api.clone()));
         say(&format!("clusters have joined ({} ms)", start.elapsed().as_millis()));
 
         let gateway = start_gateway(&client, &folder, edge, &ports)?;
