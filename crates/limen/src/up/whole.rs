@@ -18,6 +18,7 @@ use limen_store::{RedbOptions, RedbStore};
 use limen_sync::ObjectApi;
 use serde_json::{Value, json};
 
+use super::dashboard::Page;
 use super::http_client::ask;
 use super::kubeconfig::{HUB, together, write_private};
 use super::ports::Ports;
@@ -47,6 +48,7 @@ pub(crate) struct Whole {
     members: Vec<Arc<Member>>,
     gateway: Gateway,
     admin: Admin,
+    page: Page,
     addresses: Value,
     sample: bool,
 }
@@ -101,6 +103,9 @@ impl Whole {
         .await?;
         let mut addresses = addresses;
         addresses["admin"] = json!(admin.address().to_string());
+        let listen = here(ports.dashboard());
+        let page = Page::start(listen, &client, server.kubeconfig(), members.clone()).await?;
+        addresses["dashboard"] = json!(page.link());
         let whole = Self {
             folder,
             server,
@@ -109,6 +114,7 @@ impl Whole {
             members,
             gateway,
             admin,
+            page,
             addresses,
             sample,
         };
@@ -136,6 +142,10 @@ impl Whole {
 
     pub(crate) fn admin(&self) -> SocketAddr {
         self.admin.address()
+    }
+
+    pub(crate) fn dashboard(&self) -> String {
+        self.page.link()
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
@@ -168,6 +178,7 @@ impl Whole {
 
     /// Ends everything, from the outside in.
     pub(crate) async fn stop(self) {
+        drop(self.page);
         drop(self.admin);
         self.gateway.stop().await;
         self.traffic.stop().await;
