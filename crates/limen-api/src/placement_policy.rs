@@ -17,7 +17,9 @@ use serde_json::Value;
     plural = "placementpolicies",
     shortname = "pp",
     namespaced,
-    status = "PlacementPolicyStatus"
+    status = "PlacementPolicyStatus",
+    printcolumn = r#"{"name": "Valid", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Valid\")].status"}"#,
+    printcolumn = r#"{"name": "Roots", "type": "integer", "jsonPath": ".status.roots"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementPolicySpec {
@@ -142,6 +144,9 @@ pub struct PlacementPolicyStatus {
     /// Whether it is in force.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// How many roots go where it says.
+    #[serde(default)]
+    pub roots: usize,
 }
 
 /// A schema for a field that may hold any value.

@@ -45,8 +45,8 @@ pub struct ResourceType {
     pub custom: bool,
     /// Fields that field selectors may name besides those of the rules, as `spec.colour`.
     pub selectable_paths: Vec<String>,
-    /// The schema of a custom resource as its definition has it, for publishing.
-    pub published: Option<Value>,
+    /// The schema of a custom resource as its definition has it, as JSON, for publishing.
+    pub published: Option<Arc<str>>,
     /// How a version of a custom resource stands to the others; built-in kinds have but one.
     pub among: Option<AmongVersions>,
 }

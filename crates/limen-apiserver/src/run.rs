@@ -165,6 +165,7 @@ impl Server {
         let api = Arc::new(Api {
             store,
             registry: Registry::new(types),
+            definitions: tokio::sync::Mutex::default(),
             rbac: ArcSwap::from_pointee(Rbac::default()),
             authenticator,
             flow: Flow::new(&Limits::default()),

@@ -16,6 +16,7 @@
 //! simulator, so that all of them always agree.
 
 pub mod compile;
+pub mod credential;
 pub mod decide;
 pub mod edge;
 pub mod federated;

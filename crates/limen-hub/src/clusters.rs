@@ -29,10 +29,14 @@ pub(crate) struct Member {
     pub(crate) cluster: Cluster,
     pub(crate) facts: ClusterFacts,
     pub(crate) syncer: Option<Syncer>,
+    /// The client that the syncer has.
+    pub(crate) client: Option<kube::Client>,
     /// What the client was made from; a change makes a new one.
     pub(crate) connected_with: Option<(ClusterSpec, SecretData)>,
     /// Why there is no client.
     pub(crate) connect_error: Option<String>,
+    /// Why its credential could not be renewed.
+    pub(crate) renewal_error: Option<String>,
     pub(crate) verdict: Option<ApiVerdict>,
     pub(crate) probed: Option<Probed>,
     pub(crate) leaves: usize,
@@ -57,6 +61,8 @@ impl Member {
             written: status,
             cluster,
             syncer: None,
+            client: None,
+            renewal_error: None,
             connected_with: None,
             connect_error: None,
             verdict: None,
@@ -89,7 +95,7 @@ impl Member {
 
     /// What people read about it.
     pub(crate) fn status(&self, now: jiff::Timestamp) -> ClusterStatus {
-        let before = self.written.as_ref();
+        let before = self.written.as_ref().map_or(&[][..], |written| &written.conditions);
         let api = self.verdict.as_ref();
         let fault = api.and_then(|api| api.fault.as_ref());
         let nodes = self.probed.as_ref().map(|probed| probed.nodes.clone()).unwrap_or_default();
@@ -131,6 +137,10 @@ impl Member {
                 now,
             ));
         }
+        if let Some(error) = &self.renewal_error {
+            let reason = "CannotRenew";
+            conditions.push(condition(before, "CredentialExpiring", "True", reason, error, now));
+        }
         let since = api.and_then(|api| jiff::Timestamp::from_second(api.judged.since).ok());
         ClusterStatus {
             conditions,
@@ -154,15 +164,15 @@ pub(crate) fn facts(cluster: &Cluster) -> ClusterFacts {
 }
 
 /// A condition, with the time of its last change.
-fn condition(
-    before: Option<&ClusterStatus>,
+pub(crate) fn condition(
+    before: &[Condition],
     type_: &str,
     status: &str,
     reason: &str,
     message: &str,
     now: jiff::Timestamp,
 ) -> Condition {
-    let before = before.and_then(|before| before.conditions.iter().find(|old| old.type_ == type_));
+    let before = before.iter().find(|old| old.type_ == type_);
     let last_transition_time = match before {
         Some(before) if before.status == status => before.last_transition_time.clone(),
         // Seconds are all that the API keeps.

@@ -1,11 +1,27 @@
 //! From a `Cluster` and its Secret to a client.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
+use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, HttpsConnector};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt};
 use kube::config::{AuthInfo, Cluster as KubeCluster, Context, KubeConfigOptions, Kubeconfig};
 use kube::config::{NamedAuthInfo, NamedCluster, NamedContext};
 use kube::{Client, Config};
 use limen_api::Cluster;
+use tower::{BoxError, ServiceBuilder};
+
+/// How long it may take to reach a member and agree on keys.
+const CONNECT: Duration = Duration::from_secs(5);
+/// After how much silence a member is asked whether the connection still stands, and how long it
+/// has to answer. Probes come more often, so a member that is well is never asked.
+const SILENCE: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// What a Secret holds.
 pub type SecretData = BTreeMap<String, Vec<u8>>;
@@ -75,10 +91,47 @@ pub async fn member_client(
             .parse()
             .map_err(|error| unusable(format!("spec.endpoint {endpoint:?}: {error}")))?;
     }
+    client(config).map_err(|error| unusable(error.to_string()))
+}
+
+/// A client that carries all requests and watches over one connection, if the member speaks
+/// HTTP/2: a hub has a dozen watches in each of perhaps hundreds of members.
+fn client(mut config: Config) -> Result<Client, BoxError> {
     // Watches last minutes and have limits of their own; everything else is bounded by the syncer.
-    config.connect_timeout = Some(std::time::Duration::from_secs(5));
+    config.connect_timeout = Some(CONNECT);
     config.read_timeout = None;
-    Client::try_from(config).map_err(|error| unusable(error.to_string()))
+    if config.proxy_url.is_some() {
+        return Ok(Client::try_from(config)?);
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let mut tls = config.rustls_client_config()?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let mut connector = TimeoutConnector::new(match &config.tls_server_name {
+        None => {
+            HttpsConnector::new(tcp, tls, false, Arc::new(DefaultServerNameResolver::default()))
+        }
+        Some(name) => {
+            let resolver = FixedServerNameResolver::new(name.clone().try_into()?);
+            HttpsConnector::new(tcp, tls, false, Arc::new(resolver))
+        }
+    });
+    connector.set_connect_timeout(config.connect_timeout);
+    let http: legacy::Client<_, Body> = legacy::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .http2_keep_alive_interval(SILENCE)
+        .http2_keep_alive_timeout(ANSWER)
+        .http2_keep_alive_while_idle(true)
+        .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(Client::new(service, config.default_namespace))
 }
 
 /// A Secret must not make the hub run programs or read its files.

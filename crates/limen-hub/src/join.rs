@@ -1,11 +1,10 @@
 //! Letting a cluster into the federation, and out of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use limen_api::{Cluster, ClusterSpec, FederatedType, NAMESPACE, SecretReference};
 use limen_core::federated::ObjectId;
@@ -16,12 +15,14 @@ use serde_json::{Value, json};
 
 use crate::clusters::UNJOIN_ANNOTATION;
 use crate::connect::member_client;
+use crate::kinds::federated_types;
+use crate::renewal::new_token;
 use crate::setup::cluster_object;
 
 /// The account that the hub uses in a member.
-const ACCOUNT: &str = "limen-hub";
+pub(crate) const ACCOUNT: &str = "limen-hub";
 /// How long its token lasts.
-const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
+pub(crate) const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
 
 /// How a cluster joins.
 #[derive(Clone, Debug, Default)]
@@ -103,20 +104,17 @@ pub async fn join(
     let types = types.list(&ListParams::default()).await.map_err(step(
         "read the federated types of the hub (is it a hub? run limen hub or limen crds)",
     ))?;
-    for (id, object) in account_objects(&types.items) {
+    // A hub that has just been started may not have written down all that it knows yet.
+    let mut types = types.items;
+    types.extend(federated_types());
+    for (id, object) in account_objects(&types) {
         api.apply(&id, &object)
             .await
             .map_err(step(format!("make {id} in cluster {}", options.name)))?;
     }
-    let accounts: Api<ServiceAccount> = Api::namespaced(member.clone(), NAMESPACE);
-    let request: TokenRequest = serde_json::from_value(json!({
-        "metadata": {}, "spec": {"audiences": [], "expirationSeconds": TOKEN_SECONDS}}))
-    .unwrap_or_default();
-    let token = accounts
-        .create_token_request(ACCOUNT, &PostParams::default(), &request)
+    let token = new_token(member)
         .await
         .map_err(step(format!("get a token for the hub in cluster {}", options.name)))?;
-    let token = token.status.and_then(|status| status.token).unwrap_or_default();
 
     let secret_name = format!("cluster-{}", options.name);
     let cluster = cluster(options, &secret_name);
@@ -174,15 +172,17 @@ fn cluster(options: &JoinOptions, secret: &str) -> Cluster {
 
 /// The account of the hub in a member, with the least rights that its kinds need.
 fn account_objects(types: &[FederatedType]) -> Vec<(ObjectId, Value)> {
-    let mut rules: Vec<Value> = types
+    let resources: BTreeSet<(&str, &str)> = types
         .iter()
         .map(|federated| {
             let spec = &federated.spec;
             let group = spec.api_version.split_once('/').map_or("", |(group, _)| group);
-            json!({"apiGroups": [group], "resources": [spec.plural],
-                "verbs": ["get", "list", "watch", "create", "patch", "delete"]})
+            (group, spec.plural.as_str())
         })
         .collect();
+    let verbs = ["get", "list", "watch", "create", "patch", "delete"];
+    let rule = |(group, plural): (&str, &str)| json!({"apiGroups": [group], "resources": [plural], "verbs": verbs});
+    let mut rules: Vec<Value> = resources.into_iter().map(rule).collect();
     let watch = ["get", "list", "watch"];
     rules.push(json!({"apiGroups": [""], "resources": ["nodes"], "verbs": watch}));
     rules.push(
@@ -192,11 +192,22 @@ fn account_objects(types: &[FederatedType]) -> Vec<(ObjectId, Value)> {
     let rbac = "rbac.authorization.k8s.io/v1";
     let role = cluster_object(rbac, "ClusterRole", "clusterroles", ACCOUNT);
     let binding = cluster_object(rbac, "ClusterRoleBinding", "clusterrolebindings", ACCOUNT);
-    let account = ObjectId {
-        kind: limen_api::kind(("v1", "ServiceAccount", "serviceaccounts", true)),
+    let own = |row: (&str, &str, &str, bool)| ObjectId {
+        kind: limen_api::kind(row),
         namespace: Some(NAMESPACE.to_owned()),
         name: ACCOUNT.to_owned(),
     };
+    let account = own(("v1", "ServiceAccount", "serviceaccounts", true));
+    let own_role = own((rbac, "Role", "roles", true));
+    let own_binding = own((rbac, "RoleBinding", "rolebindings", true));
+    let bound_to = |kind: &str| {
+        json!({
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": ACCOUNT},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]})
+    };
+    // So that it can renew its own token.
+    let tokens = json!([{"apiGroups": [""], "resources": ["serviceaccounts/token"],
+        "resourceNames": [ACCOUNT], "verbs": ["create"]}]);
     let head = |id: &ObjectId, rest: Value| {
         let mut object = json!({
             "apiVersion": id.kind.api_version, "kind": id.kind.kind,
@@ -210,12 +221,9 @@ fn account_objects(types: &[FederatedType]) -> Vec<(ObjectId, Value)> {
         head(&cluster_object("v1", "Namespace", "namespaces", NAMESPACE), json!({})),
         head(&account, json!({})),
         head(&role, json!({"rules": rules})),
-        head(
-            &binding,
-            json!({
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT},
-                "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]}),
-        ),
+        head(&binding, bound_to("ClusterRole")),
+        head(&own_role, json!({"rules": tokens})),
+        head(&own_binding, bound_to("Role")),
     ]
 }
 

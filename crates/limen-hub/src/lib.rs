@@ -19,6 +19,8 @@ mod join;
 mod kinds;
 mod lease;
 mod outbox;
+mod policies;
+mod renewal;
 mod roots;
 mod setup;
 mod status;
@@ -31,4 +33,6 @@ pub use join::{JoinError, JoinOptions, Joined, UnjoinOptions, join, unjoin};
 pub use kinds::federated_types;
 pub use lease::Election;
 pub use setup::{SetupError, hub_id, set_up};
-pub use traffic::{Front, Traffic, TrafficOptions};
+pub use traffic::{
+    AskError, Drain, Drained, Front, Picture, Traffic, TrafficOptions, drain, undrain,
+};

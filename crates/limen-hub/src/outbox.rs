@@ -19,6 +19,8 @@ pub(crate) struct Letter {
     pub(crate) status: Option<Value>,
     /// The `FederatedStatus` beside it.
     pub(crate) report: Option<Value>,
+    /// Whether that is there already, as far as is known.
+    pub(crate) known: bool,
     /// Events about it.
     pub(crate) events: Vec<Draft>,
 }
@@ -66,8 +68,8 @@ impl Letter {
             }
         }
         if let Some(report) = self.report {
-            match api.apply(&report_id(id), &report).await {
-                Ok(_) => {}
+            match write_report(api, &report_id(id), &report, self.known).await {
+                Ok(()) => {}
                 // Its namespace may be going already.
                 Err(_) if deleting => {}
                 Err(error) => return Err(error),
@@ -80,6 +82,28 @@ impl Letter {
             written.object = Some(api.merge(id, "", &patch).await?);
         }
         Ok(())
+    }
+}
+
+/// Writes the record of a root. Nobody else writes to it, so nothing must be merged field by field.
+async fn write_report(
+    api: &ObjectApi,
+    id: &ObjectId,
+    report: &Value,
+    known: bool,
+) -> kube::Result<()> {
+    let is = |error: &kube::Error, code: u16| matches!(error, kube::Error::Api(status) if status.code == code);
+    if !known {
+        match api.create(&id.kind, report).await {
+            Err(error) if is(&error, 409) => {}
+            other => return other.map(drop),
+        }
+    }
+    let owners = &report["metadata"]["ownerReferences"];
+    let patch = json!({"metadata": {"ownerReferences": owners}, "spec": report["spec"]});
+    match api.merge(id, "", &patch).await {
+        Err(error) if is(&error, 404) => api.create(&id.kind, report).await.map(drop),
+        other => other.map(drop),
     }
 }
 

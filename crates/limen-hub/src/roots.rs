@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use limen_api::{FINALIZER, LeafState};
 use limen_core::federated::{Federated, ObjectId, OnDelete};
@@ -24,6 +25,8 @@ pub(crate) struct Root {
     pub(crate) plan: Plan,
     /// What was wished of each member.
     pub(crate) wishes: BTreeMap<Arc<str>, Wish>,
+    /// When something was wished of a member last.
+    pub(crate) wished_at: Option<Instant>,
     /// What each member says.
     pub(crate) reports: BTreeMap<Arc<str>, Report>,
     /// Members that wait for an earlier wave.
@@ -34,15 +37,31 @@ pub(crate) struct Root {
     pub(crate) losing: BTreeSet<Arc<str>>,
     /// The person who deletes it wants leaves to stay; this is said only at first.
     pub(crate) orphaned: bool,
+    /// Whether it was asked, and is known, what a person who deleted it unseen wanted.
+    pub(crate) fate: Fate,
+    /// The policy that it goes by.
+    pub(crate) policy: Option<String>,
     /// Its deletion has begun, with this fate of its leaves.
     pub(crate) deleting: Option<OnDelete>,
     /// All leaves are gone or accounted for.
     pub(crate) finished: bool,
     /// Events to be written.
     pub(crate) events: Vec<Draft>,
-    /// The statuses as they were written last.
+    /// The status as it was written last.
     pub(crate) written_status: Option<Value>,
-    pub(crate) written_report: Option<Value>,
+    /// The record as it was written last, as JSON: as a value it would take ten times the memory.
+    pub(crate) written_report: Option<Box<str>>,
+}
+
+/// How much is known of what a person who deleted a root wanted to become of its leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Nobody has looked.
+    Unasked,
+    /// Somebody is looking.
+    Asked,
+    /// What was found is in `orphaned`.
+    Known,
 }
 
 /// An Event to be written, joined with others like it.
@@ -63,11 +82,14 @@ impl Root {
             federated,
             plan: Plan::default(),
             wishes: BTreeMap::new(),
+            wished_at: None,
             reports: BTreeMap::new(),
             waiting: BTreeSet::new(),
             held: None,
             losing: BTreeSet::new(),
             orphaned: false,
+            fate: Fate::Unasked,
+            policy: None,
             deleting: None,
             finished: false,
             events: Vec::new(),
@@ -100,7 +122,7 @@ impl Root {
     }
 
     /// What becomes of leaves when it is deleted.
-    pub(crate) fn fate(&self) -> OnDelete {
+    pub(crate) fn on_delete(&self) -> OnDelete {
         let policy =
             self.federated.as_ref().map_or(OnDelete::Cascade, |federated| federated.on_delete);
         self.deleting.unwrap_or(if self.orphaned { OnDelete::Orphan } else { policy })
@@ -164,6 +186,20 @@ impl Root {
     /// Whether every member that shall hold a leaf holds it as it shall be.
     pub(crate) fn is_synced(&self) -> bool {
         self.plan.leaves.keys().all(|name| self.applied(name))
+    }
+
+    /// Whether members are about to do what was wished, so that a record of it can wait until they
+    /// have: nothing went wrong, and little time has passed.
+    pub(crate) fn is_under_way(&self, patience: Duration) -> bool {
+        let wrong =
+            |report: &Report| matches!(report.state, Some(LeafState::Failed | LeafState::Conflict));
+        self.wished_at.is_some_and(|wished| wished.elapsed() < patience)
+            && !self.is_synced()
+            && !self.being_deleted()
+            && self.held.is_none()
+            && self.waiting.is_empty()
+            && !self.reports.values().any(wrong)
+            && !self.events.iter().any(|event| event.warning)
     }
 
     /// Whether a member that has a report is as the plan says, for waves.

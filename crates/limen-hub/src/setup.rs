@@ -1,14 +1,22 @@
 //! What a hub needs before it can federate: its namespace, its CRDs, its types.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use limen_api::{FederatedType, NAMESPACE};
 use limen_core::federated::{Kind, ObjectId};
+use limen_core::reconcile::fingerprint;
 use limen_sync::ObjectApi;
 use serde_json::{Value, json};
 
 use crate::kinds::{federated_types, leaf_kind};
+
+/// On what set-up has made: what it was made to look like, so that it is not made again.
+const MADE_ANNOTATION: &str = "limen.dev/made";
+/// How many definitions are written at the same time: together they reach the disk faster.
+const TOGETHER: usize = 4;
 
 /// Why a hub could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -43,31 +51,31 @@ pub async fn set_up(api: &ObjectApi) -> Result<(), SetupError> {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
     )
     .await?;
-    for crd in limen_api::crds() {
-        apply_crd(api, crd).await?;
-    }
     let types: Vec<FederatedType> = federated_types();
-    for federated_type in &types {
-        enable(api, federated_type).await?;
-        let name = federated_type.metadata.name.clone().unwrap_or_default();
+    let definitions = limen_api::crds().into_iter().map(definition);
+    let forms = types.iter().flat_map(|federated| forms(federated));
+    bring_up_to_date(api, definitions.chain(forms).collect()).await?;
+    let types = types.iter().map(|federated| {
+        let name = federated.metadata.name.clone().unwrap_or_default();
         let id = cluster_object("limen.dev/v1alpha1", "FederatedType", "federatedtypes", &name);
-        let object = serde_json::to_value(federated_type).unwrap_or_default();
-        apply(api, &id, object).await?;
-    }
-    Ok(())
+        (id, serde_json::to_value(federated).unwrap_or_default())
+    });
+    bring_up_to_date(api, types.collect()).await
 }
 
 /// Makes the hub serve the federated forms of one type.
 pub(crate) async fn enable(api: &ObjectApi, federated: &FederatedType) -> Result<(), SetupError> {
-    let leaf = leaf_kind(&federated.spec);
-    apply_crd(api, limen_api::federated_kind(&leaf)).await?;
-    for crd in limen_api::three_object_kinds(&leaf) {
-        apply_crd(api, crd).await?;
-    }
-    Ok(())
+    bring_up_to_date(api, forms(federated)).await
 }
 
-async fn apply_crd(api: &ObjectApi, crd: CustomResourceDefinition) -> Result<(), SetupError> {
+/// The definitions of the federated forms of one type.
+fn forms(federated: &FederatedType) -> Vec<(ObjectId, Value)> {
+    let leaf = leaf_kind(&federated.spec);
+    let three = limen_api::three_object_kinds(&leaf);
+    [limen_api::federated_kind(&leaf)].into_iter().chain(three).map(definition).collect()
+}
+
+fn definition(crd: CustomResourceDefinition) -> (ObjectId, Value) {
     let name = crd.metadata.name.clone().unwrap_or_default();
     let id = cluster_object(
         "apiextensions.k8s.io/v1",
@@ -78,7 +86,37 @@ async fn apply_crd(api: &ObjectApi, crd: CustomResourceDefinition) -> Result<(),
     let mut object = serde_json::to_value(crd).unwrap_or_default();
     object["apiVersion"] = json!(id.kind.api_version);
     object["kind"] = json!(id.kind.kind);
-    apply(api, &id, object).await
+    (id, object)
+}
+
+/// Applies those objects, all of one kind, that an earlier set-up has not left as they are now.
+async fn bring_up_to_date(
+    api: &ObjectApi,
+    objects: Vec<(ObjectId, Value)>,
+) -> Result<(), SetupError> {
+    let Some((first, _)) = objects.first() else { return Ok(()) };
+    let made = made_before(api, &first.kind).await;
+    let objects = objects.into_iter().map(|(id, mut object)| {
+        let mark = format!("{:016x}", fingerprint(&object));
+        object["metadata"]["annotations"][MADE_ANNOTATION] = json!(mark);
+        (id, object, mark)
+    });
+    stream::iter(objects.filter(|(id, _, mark)| made.get(&id.name) != Some(mark)))
+        .map(async |(id, object, _)| apply(api, &id, object).await)
+        .buffer_unordered(TOGETHER)
+        .try_collect()
+        .await
+}
+
+/// The marks of what earlier set-ups have made, by name. What cannot be read is made again.
+async fn made_before(api: &ObjectApi, kind: &Kind) -> BTreeMap<String, String> {
+    let objects = api.list_metadata(kind).await.unwrap_or_default();
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let entries = objects.iter().filter_map(|object| {
+        let metadata = &object["metadata"];
+        Some((text(&metadata["name"])?, text(&metadata["annotations"][MADE_ANNOTATION])?))
+    });
+    entries.collect()
 }
 
 /// Applies an object; a kind that has just been defined may take a moment to be served.

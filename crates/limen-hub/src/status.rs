@@ -54,10 +54,10 @@ pub(crate) fn report_id(root: &ObjectId) -> ObjectId {
 
 /// The `FederatedStatus` of a root. `before` has the times of states that have not changed.
 pub(crate) fn report(id: &ObjectId, root: &Root, members: &Members, now: &str) -> Value {
-    let before: BTreeMap<&str, &Value> = root
-        .written_report
-        .as_ref()
-        .and_then(|report| report["spec"]["clusters"].as_array())
+    let written = root.written_report.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let written: Value = written.unwrap_or_default();
+    let before: BTreeMap<&str, &Value> = written["spec"]["clusters"]
+        .as_array()
         .into_iter()
         .flatten()
         .filter_map(|leaf| Some((leaf["cluster"].as_str()?, leaf)))
@@ -93,8 +93,20 @@ pub(crate) fn report(id: &ObjectId, root: &Root, members: &Members, now: &str) -
                 "generation": root.object["metadata"]["generation"].as_i64().unwrap_or(0)},
             "synced": format!("{synced}/{selected}"),
             "message": message,
-            "conditions": conditions(root, synced, selected, &message, now),
+            "conditions": conditions(root, &written, synced, selected, &message, now),
             "clusters": clusters}})
+}
+
+/// Whether the record of a root shows that the root was deleted with its leaves to be left behind.
+///
+/// A root that is deleted so has the finalizer `orphan` only until the garbage collector has made
+/// what the root owns nobody's. The record is owned by the root, so it tells of that ever after,
+/// also to a hub that was not there.
+pub(crate) fn was_let_go(record: Option<&Value>, root_uid: &str) -> bool {
+    let Some(record) = record else { return false };
+    let owners = record["metadata"]["ownerReferences"].as_array();
+    let of_a_root = record["spec"]["root"].is_object() && !root_uid.is_empty();
+    of_a_root && owners.is_none_or(Vec::is_empty)
 }
 
 fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
@@ -152,12 +164,18 @@ fn message(root: &Root, leaves: &[LeafReport]) -> String {
     }
 }
 
-fn conditions(root: &Root, synced: usize, selected: usize, message: &str, now: &str) -> Value {
-    let old = root.written_report.as_ref().map(|report| &report["spec"]["conditions"]);
+fn conditions(
+    root: &Root,
+    written: &Value,
+    synced: usize,
+    selected: usize,
+    message: &str,
+    now: &str,
+) -> Value {
+    let old = written["spec"]["conditions"].as_array();
     let make = |kind: &str, on: bool, reason: &str, message: &str| {
         let status = if on { "True" } else { "False" };
         let same = old
-            .and_then(Value::as_array)
             .into_iter()
             .flatten()
             .find(|condition| condition["type"] == kind && condition["status"] == status);
@@ -175,4 +193,25 @@ fn conditions(root: &Root, synced: usize, selected: usize, message: &str, now: &
         conditions.push(make("Held", true, "BlastRadius", &reason.to_string()));
     }
     Value::Array(conditions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_made_nobodys_tells_of_orphans() {
+        let record = |owners: Value| json!({"metadata": {"ownerReferences": owners}, "spec": {"root": {"name": "a"}}});
+        let ours = record(json!([{"uid": "u-1"}]));
+        let anothers = record(json!([{"uid": "u-2"}]));
+        for (found, let_go) in [
+            (None, false),
+            (Some(&ours), false),
+            (Some(&anothers), false),
+            (Some(&record(json!([]))), true),
+            (Some(&record(Value::Null)), true),
+        ] {
+            assert_eq!(was_let_go(found, "u-1"), let_go, "{found:?}");
+        }
+    }
 }

@@ -100,6 +100,13 @@ impl Leaves {
         self.wishes.get(id)
     }
 
+    /// The id of a leaf as it is known already: each is kept in memory once.
+    pub(crate) fn known(&self, id: ObjectId) -> Arc<ObjectId> {
+        let known = self.wishes.get_key_value(&id).map(|(known, _)| known);
+        let known = known.or_else(|| self.held.get_key_value(&id).map(|(known, _)| known));
+        known.cloned().unwrap_or_else(|| Arc::new(id))
+    }
+
     /// How many leaves the member holds.
     pub(crate) fn count(&self) -> usize {
         self.held.len()
@@ -131,7 +138,7 @@ impl Leaves {
             _ => before.and_then(|before| before.settled),
         };
         let status = match &object["status"] {
-            Value::Object(status) if !status.is_empty() => match before {
+            Value::Object(status) if !status.values().all(is_blank) => match before {
                 Some(Entry { status: Some(same), .. }) if **same == object["status"] => {
                     Some(Arc::clone(same))
                 }
@@ -145,8 +152,7 @@ impl Leaves {
             (Some(generation), Some(seen)) => seen >= generation,
             _ => true,
         };
-        let id = self.held.get_key_value(id).map_or_else(|| Arc::clone(id), |(id, _)| id.clone());
-        self.held.insert(id, Entry { held, settled, drift, status, observed });
+        self.held.insert(Arc::clone(id), Entry { held, settled, drift, status, observed });
     }
 
     pub(crate) fn gone(&mut self, id: &ObjectId) {
@@ -217,12 +223,25 @@ impl Leaves {
         Report {
             held_for: entry
                 .filter(|entry| entry.held.hub.as_deref() == Some(&self.hub))
-                .and_then(|entry| entry.held.root_uid.as_deref().map(Arc::from)),
+                .and_then(|entry| entry.held.root_uid.as_deref())
+                .map(|uid| match wish {
+                    Some(wish) if *wish.root_uid == *uid => wish.root_uid.clone(),
+                    _ => Arc::from(uid),
+                }),
             state,
             message,
             status: entry.and_then(|entry| entry.status.clone()),
             current,
         }
+    }
+}
+
+/// Whether a part of a status says nothing: an API server fills in empty maps.
+fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
     }
 }
 

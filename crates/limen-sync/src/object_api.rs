@@ -21,6 +21,9 @@ const ESCAPED: &AsciiSet = &CONTROLS
 /// The name that Limen signs the fields it applies with.
 const FIELD_MANAGER: &str = "limen";
 
+/// A version that no object will ever have: versions are counted from the first write on.
+const NEVER: &str = "9223372036854775807";
+
 /// Requests about objects of any kind.
 #[derive(Clone)]
 pub struct ObjectApi {
@@ -69,6 +72,20 @@ impl ObjectApi {
     pub async fn apply(&self, id: &ObjectId, object: &Value) -> kube::Result<Value> {
         let path = format!("{}?fieldManager={FIELD_MANAGER}&force=true", object_path(id));
         self.send(Method::PATCH, &path, Some("application/apply-patch+yaml"), Some(object)).await
+    }
+
+    /// As [`ObjectApi::apply`], but only if there is no such object: `None` if there is one.
+    ///
+    /// A version that no object has is as good as none where there is nothing to compare it with,
+    /// and a conflict where there is.
+    pub async fn apply_new(&self, id: &ObjectId, object: &Value) -> kube::Result<Option<Value>> {
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = json!(NEVER);
+        match self.apply(id, &object).await {
+            Ok(object) => Ok(Some(object)),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// What an object would look like after [`ObjectApi::apply`].
@@ -121,6 +138,18 @@ impl ObjectApi {
                 let version = page["metadata"]["resourceVersion"].as_str().unwrap_or_default();
                 return Ok((objects, version.to_owned()));
             }
+        }
+    }
+
+    /// The metadata of every object of a kind, without the rest.
+    pub async fn list_metadata(&self, kind: &Kind) -> kube::Result<Vec<Value>> {
+        let mut request = request(Method::GET, &kind_path(kind, None), None, None)?;
+        let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        request.headers_mut().insert("accept", http::HeaderValue::from_static(accept));
+        let mut list: Value = self.client.request(request).await?;
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            _ => Ok(Vec::new()),
         }
     }
 

@@ -210,7 +210,7 @@ impl Member {
                 let mut before = self.leaves.of_kind(kind);
                 self.missing.remove(&kind.kind);
                 for object in objects {
-                    let id = Arc::new(identity(&object, kind));
+                    let id = self.leaves.known(identity(&object, kind));
                     before.remove(&id);
                     self.leaves.observe(&id, &object, false);
                     self.consider(&id);
@@ -222,12 +222,12 @@ impl Member {
                 self.say(What::Listed(kind.clone()));
             }
             Seen::Changed(object) => {
-                let id = Arc::new(identity(&object, kind));
+                let id = self.leaves.known(identity(&object, kind));
                 self.leaves.observe(&id, &object, false);
                 self.consider(&id);
             }
             Seen::Gone(object) => {
-                let id = Arc::new(identity(&object, kind));
+                let id = self.leaves.known(identity(&object, kind));
                 self.leaves.gone(&id);
                 self.consider(&id);
             }

@@ -101,6 +101,10 @@ async fn place(
     root_uid: &str,
     on_conflict: OnConflict,
 ) -> Result<Outcome, Fault> {
+    // Mostly there is nothing, and then one request does it all.
+    if let Some(object) = api.apply_new(id, &leaf.object).await? {
+        return Ok(Outcome::Holds(Did::Created, object));
+    }
     let found = api.get(id).await?;
     let held = found.as_ref().map(Held::of);
     let wanted = Wanted::Leaf { leaf, root_uid, on_conflict, settled: None, contained: false };

@@ -43,6 +43,11 @@ impl Assets {
     }
 }
 
+/// Where kubectl is, for tests that bring a cluster of their own.
+pub async fn kubectl_binary() -> Result<PathBuf, Error> {
+    Assets::locate().await?.binary("kubectl")
+}
+
 async fn ask_script(script: &Path) -> Result<PathBuf, Error> {
     let failed = |reason| Error::LocateAssets { script: script.to_owned(), reason };
     let answer = Command::new(script)

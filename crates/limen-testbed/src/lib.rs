@@ -39,6 +39,7 @@ mod probe;
 mod server;
 mod watchdog;
 
+pub use assets::kubectl_binary;
 pub use certificates::ClientTls;
 pub use control_plane::{ControlPlane, ControlPlaneBuilder};
 pub use error::Error;

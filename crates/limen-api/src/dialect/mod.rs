@@ -21,7 +21,7 @@ use std::sync::Arc;
 use limen_core::federated::{Kind, ObjectId};
 use serde_json::Value;
 
-pub use native::{Home, federate as native, governs, is_root};
+pub use native::{Home, check as check_policy, federate as native, governs, is_root};
 pub use overrides::parse as overrides;
 pub use preferences::Preferences;
 pub use selector::{parse as cluster_selector, placement};

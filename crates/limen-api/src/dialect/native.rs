@@ -93,6 +93,23 @@ pub fn governs(
     Ok(false)
 }
 
+/// What is wrong with a policy, whichever roots there are.
+pub fn check(policy: &PlacementPolicy) -> Result<(), DialectError> {
+    let spec = &policy.spec;
+    for (index, root) in spec.roots.iter().enumerate() {
+        if let Some(selector) = &root.label_selector {
+            label_selector(selector, &format!("spec.roots[{index}].labelSelector"))?;
+        }
+    }
+    placement(&spec.placement, "spec.placement")?;
+    overrides(&spec.overrides, "spec.overrides")?;
+    let waves = spec.rollout.iter().flat_map(|rollout| &rollout.waves);
+    for (index, wave) in waves.enumerate() {
+        placement(wave, &format!("spec.rollout.waves[{index}]"))?;
+    }
+    Ok(())
+}
+
 fn selects(
     root: &RootSelector,
     object: &Value,

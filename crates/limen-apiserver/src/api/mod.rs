@@ -45,6 +45,7 @@ pub(crate) use write::{Change, Make};
 
 use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Identity, certificate_identity};
+use crate::crd::Definitions;
 use crate::flow::Flow;
 use crate::metrics::Metrics;
 use crate::rbac::Rbac;
@@ -57,6 +58,8 @@ const EVENT_LIFETIME: Duration = Duration::from_secs(3600);
 pub struct Api {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) registry: Registry,
+    /// What the custom types of the registry come from; locked while they are learned.
+    pub(crate) definitions: tokio::sync::Mutex<Definitions>,
     pub(crate) rbac: ArcSwap<Rbac>,
     pub(crate) authenticator: Authenticator,
     pub(crate) flow: Flow,

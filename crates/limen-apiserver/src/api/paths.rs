@@ -137,7 +137,7 @@ const PATHS: [&str; 12] = [
 ];
 
 fn published(kind: &ResourceType) -> Option<Value> {
-    kind.published.clone()
+    kind.published.as_deref().and_then(|schema| serde_json::from_str(schema).ok())
 }
 
 fn text(body: &str) -> Response<Body> {

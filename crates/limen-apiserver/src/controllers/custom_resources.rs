@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::follow::{Follower, Seen};
+use super::follow::{Follower, Seen, state};
 use crate::api::{Api, Change, Deletion, Propagation, Scope, Tracking};
-use crate::crd::{CLEANUP, Taken, accept, resource_types, stored_type};
+use crate::crd::{CLEANUP, Definitions, Taken, accept, is_leaving, stored_type};
 use crate::error::ApiResult;
 use crate::request::Options;
+use crate::storage::{StoredObject, store_error};
 
 const GROUP: &str = "apiextensions.k8s.io";
 const RETRY: Duration = Duration::from_secs(1);
@@ -28,17 +29,6 @@ pub(super) async fn run(api: Arc<Api>) {
     }
 }
 
-fn is_leaving(definition: &Value) -> bool {
-    definition["metadata"]["deletionTimestamp"].is_string()
-}
-
-fn is_established(definition: &Value) -> bool {
-    let conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
-    conditions
-        .into_iter()
-        .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
-}
-
 impl Api {
     fn definitions(&self) -> Scope {
         self.scope(GROUP, "v1", "customresourcedefinitions", None)
@@ -52,21 +42,40 @@ impl Api {
 
     /// Accepts what is new, and serves what is established from now on.
     pub(crate) async fn learn_custom_resources(&self) -> ApiResult<()> {
-        let mut definitions = self.all_definitions().await?;
-        for n in 0..definitions.len() {
-            if is_leaving(&definitions[n]) {
+        let mut definitions = self.definitions.lock().await;
+        if self.renew(&mut definitions).await? && self.accept_all(&definitions).await? {
+            self.renew(&mut definitions).await?;
+        }
+        self.registry.set_custom(definitions.served());
+        drop(definitions);
+        self.empty_leaving_definitions().await
+    }
+
+    /// Reads what has changed; whether anything has.
+    async fn renew(&self, definitions: &mut Definitions) -> ApiResult<bool> {
+        let scope = self.definitions();
+        let found = state(self, &scope.place().prefix()).await;
+        let (entries, _) = found.map_err(|error| store_error(&error))?;
+        Ok(definitions.renew(entries, |entry| scope.read(&StoredObject::new(entry))))
+    }
+
+    /// Says of every definition whether its names are free; whether anything was said that is new.
+    async fn accept_all(&self, definitions: &Definitions) -> ApiResult<bool> {
+        let mut outlines: Vec<Value> = definitions.outlines().cloned().collect();
+        let mut changed = false;
+        for n in 0..outlines.len() {
+            if is_leaving(&outlines[n]) {
                 continue;
             }
-            let taken = Taken::by_others(&definitions[n], &definitions);
-            let status = accept(&definitions[n], &taken, &self.timestamp());
-            if definitions[n]["status"] != status {
-                self.set_status(&definitions[n], &status).await?;
-                definitions[n]["status"] = status;
+            let taken = Taken::by_others(&outlines[n], &outlines);
+            let status = accept(&outlines[n], &taken, &self.timestamp());
+            if outlines[n]["status"] != status {
+                self.set_status(&outlines[n], &status).await?;
+                outlines[n]["status"] = status;
+                changed = true;
             }
         }
-        let served = definitions.iter().filter(|definition| is_established(definition));
-        self.registry.set_custom(served.flat_map(resource_types).map(Arc::new));
-        self.empty_leaving_definitions().await
+        Ok(changed)
     }
 
     async fn set_status(&self, definition: &Value, status: &Value) -> ApiResult<()> {
@@ -102,6 +111,9 @@ impl Api {
     /// Deletes the objects of definitions that are being deleted, and lets those go that have none
     /// left.
     async fn empty_leaving_definitions(&self) -> ApiResult<()> {
+        if !self.definitions.lock().await.outlines().any(is_leaving) {
+            return Ok(());
+        }
         let mut gone = false;
         for definition in self.all_definitions().await?.iter().filter(|found| is_leaving(found)) {
             let Some(kind) = stored_type(definition).map(Arc::new) else {
@@ -123,9 +135,9 @@ impl Api {
             gone = true;
         }
         if gone {
-            let definitions = self.all_definitions().await?;
-            let served = definitions.iter().filter(|definition| is_established(definition));
-            self.registry.set_custom(served.flat_map(resource_types).map(Arc::new));
+            let mut definitions = self.definitions.lock().await;
+            self.renew(&mut definitions).await?;
+            self.registry.set_custom(definitions.served());
         }
         Ok(())
     }

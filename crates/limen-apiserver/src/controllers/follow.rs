@@ -83,7 +83,8 @@ impl Follower {
     }
 }
 
-async fn state(api: &Api, prefix: &Bytes) -> Result<(Vec<Entry>, Revision), Error> {
+/// Everything under a prefix, and the revision that it is of.
+pub(super) async fn state(api: &Api, prefix: &Bytes) -> Result<(Vec<Entry>, Revision), Error> {
     let mut range = Range { limit: Some(1000), ..Range::prefix(prefix.clone()) };
     let mut entries = Vec::new();
     loop {

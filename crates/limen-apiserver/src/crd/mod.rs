@@ -16,6 +16,7 @@
 
 mod default_values;
 mod definition;
+mod definitions;
 mod dns;
 mod go_regex;
 mod paths;
@@ -34,6 +35,9 @@ pub(crate) use definition::{
     default as default_definition, prepare_update, validate as validate_definition,
 };
 pub(crate) use definition::{validate_update as validate_definition_update, warnings};
-pub(crate) use resource_types::{resource_types, stored_type};
+pub(crate) use definitions::{Definitions, is_leaving};
+#[cfg(test)]
+pub(crate) use resource_types::resource_types;
+pub(crate) use resource_types::stored_type;
 pub(crate) use status::{CLEANUP, Taken, accept, terminate};
 pub(crate) use values::{default, prune, validate, validate_scale, validate_status};

@@ -24,8 +24,12 @@ impl Taken {
         definition: &Value,
         others: impl IntoIterator<Item = &'a Value>,
     ) -> Self {
-        let group = |definition: &Value| definition.pointer("/spec/group").cloned();
-        let name = |definition: &Value| definition.pointer("/metadata/name").cloned();
+        fn group(definition: &Value) -> Option<&Value> {
+            definition.pointer("/spec/group")
+        }
+        fn name(definition: &Value) -> Option<&Value> {
+            definition.pointer("/metadata/name")
+        }
         let mut taken = Self::default();
         for other in others {
             if group(other) != group(definition) || name(other) == name(definition) {

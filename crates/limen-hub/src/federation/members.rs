@@ -62,6 +62,8 @@ impl World {
         let Some(member) = self.members.get_mut(&made.cluster) else { return };
         // A new client is a new look at everything: what the old one saw is seen again.
         member.syncer = None;
+        member.client = None;
+        member.renewal_error = None;
         member.listed.clear();
         member.unowned.clear();
         match made.client {
@@ -75,6 +77,7 @@ impl World {
                     probe_every: self.options.probe_every,
                     concurrency: self.options.concurrency,
                 };
+                member.client = Some(client.clone());
                 let syncer = Syncer::start(ObjectApi::new(client), options, self.notices.clone());
                 for root in self.roots.values() {
                     if let (Ok(federated), Some(wish)) =

@@ -7,6 +7,7 @@
 mod members;
 mod news;
 mod planning;
+mod questions;
 mod writing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -37,8 +38,12 @@ use crate::traffic::Front;
 const GATHER: Duration = Duration::from_millis(50);
 /// How long records of what is under way wait to become records of what is done.
 const UNDER_WAY: Duration = Duration::from_millis(300);
+/// How long members may take for what was wished before a record says that it is not done.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Deletions within this time count as one.
 const MOMENT: Duration = Duration::from_secs(10);
+/// Members are connected and probed first.
+const FIRST_RENEWAL: Duration = Duration::from_secs(2);
 /// A member that was away for longer may hold what nobody remembers.
 const LONG_AWAY: i64 = 3600;
 
@@ -56,6 +61,10 @@ pub struct FederationOptions {
     pub concurrency: usize,
     /// Where clients reach roots, and how edges and endpoints of members are, if anybody compiles.
     pub front: Option<watch::Receiver<Arc<Front>>>,
+    /// How often to see whether credentials of members are to be renewed.
+    pub renew_every: Duration,
+    /// The part of a credential's life that is left when it is renewed.
+    pub renew_percent_left: u8,
 }
 
 impl FederationOptions {
@@ -68,6 +77,8 @@ impl FederationOptions {
             probe_every: Duration::from_secs(5),
             concurrency: 32,
             front: None,
+            renew_every: Duration::from_secs(300),
+            renew_percent_left: 33,
         }
     }
 }
@@ -95,11 +106,13 @@ impl Federation {
     }
 }
 
-/// What is written about: a root, or a member.
+/// What is written about: a root, a member, or a policy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Record {
     Root(Arc<ObjectId>),
     Member(Arc<str>),
+    /// A policy, by namespace and name.
+    Policy((String, String)),
 }
 
 struct World {
@@ -131,6 +144,9 @@ struct World {
     scaled: HashMap<(String, String, String), Arc<ObjectId>>,
 
     dirty: BTreeSet<Arc<ObjectId>>,
+    /// Roots that were deleted perhaps unseen.
+    unsure: Vec<Arc<ObjectId>>,
+    next_renewal: Instant,
     records: Queue<Record>,
     /// When leaves were deleted, for the blast radius.
     removals: VecDeque<(Instant, usize)>,
@@ -162,6 +178,8 @@ impl World {
             owners: HashMap::new(),
             scaled: HashMap::new(),
             dirty: BTreeSet::new(),
+            unsure: Vec::new(),
+            next_renewal: Instant::now() + FIRST_RENEWAL,
             records: Queue::default(),
             removals: VecDeque::new(),
         }
@@ -174,6 +192,7 @@ impl World {
         let mut writes = JoinSet::new();
         let mut connections = JoinSet::new();
         let mut front = self.options.front.take();
+        let mut answers = JoinSet::new();
         for kind in news::own_kinds() {
             self.watch(kind);
         }
@@ -182,8 +201,10 @@ impl World {
         }
         loop {
             self.settle(&mut connections);
+            self.ask(&mut answers);
             self.write(&mut writes);
             let due = self.records.next_due().unwrap_or_else(|| Instant::now() + MOMENT);
+            let due = due.min(self.next_renewal.max(Instant::now() + GATHER));
             tokio::select! {
                 () = stopping.cancelled() => break,
                 Some((kind, seen)) = seen.recv() => self.see(&kind, seen),
@@ -191,6 +212,7 @@ impl World {
                 Some(Ok(done)) = writes.join_next() => self.written(done),
                 Some(Ok(made)) = connections.join_next() => self.connected(made),
                 Some(new) = crate::traffic::changed(&mut front) => self.front_changed(new),
+                Some(Ok(answer)) = answers.join_next() => self.answered(answer),
                 () = tokio::time::sleep_until(due.into()) => {}
             }
             // What has already come is taken together: one plan for many news.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -11,7 +12,7 @@ use limen_core::federated::{Kind, ObjectId};
 use limen_sync::Seen;
 use serde_json::Value;
 
-use super::World;
+use super::{GATHER, Record, World};
 use crate::clusters::{Member, facts};
 use crate::connect::SecretData;
 use crate::kinds::{Source, leaf_kind};
@@ -150,7 +151,9 @@ impl World {
         let Ok(policy) = serde_json::from_value::<PlacementPolicy>(object) else { return };
         let namespace = policy.metadata.namespace.clone().unwrap_or_default();
         let name = policy.metadata.name.clone().unwrap_or_default();
-        let old = self.policies.insert((namespace.clone(), name), policy.clone());
+        let key = (namespace.clone(), name);
+        let old = self.policies.insert(key.clone(), policy.clone());
+        self.records.push_later(Record::Policy(key), Instant::now() + GATHER);
         if old.is_none_or(|old| old.spec != policy.spec) {
             self.namespace_dirty(&namespace);
         }

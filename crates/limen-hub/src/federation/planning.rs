@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use kube::ResourceExt;
 use limen_api::dialect;
 use limen_api::{LeafState, PlacementPolicy, Tombstone};
 use limen_core::federated::{Federated, Kind, ObjectId, OnDelete, Placement};
@@ -11,13 +12,14 @@ use limen_core::hold::{Removal, judge, too_much};
 use limen_core::merge::{LeafStatus, healthy};
 use limen_core::plan::plan;
 use limen_core::rollout::{Progress, open_wave, wave_of};
+use limen_core::selector::Labels;
 use limen_sync::{Want, Wish};
 use serde_json::Value;
 
 use super::{MOMENT, World};
 use crate::clusters::Leaving;
 use crate::kinds::Source;
-use crate::roots::Root;
+use crate::roots::{Fate, Root};
 
 impl World {
     pub(super) fn root_changed(&mut self, id: &ObjectId, object: Value) {
@@ -48,12 +50,13 @@ impl World {
     pub(super) fn root_gone(&mut self, id: &ObjectId) {
         let Some(root) = self.roots.remove(id) else { return };
         self.scaled.retain(|_, by| **by != *id);
+        self.record_policy(id, root.policy.as_deref());
         let leaf = Arc::new(root.leaf(id));
         if self.owners.get(&*leaf).is_some_and(|owner| **owner == *id) {
             self.owners.remove(&*leaf);
         }
         let root_uid: Arc<str> = root.uid().into();
-        let release = root.fate() == OnDelete::Orphan;
+        let release = root.on_delete() == OnDelete::Orphan;
         let buried = tombstone(&leaf, &root_uid, release);
         for (name, member) in &mut self.members {
             let Some(syncer) = &member.syncer else { continue };
@@ -98,6 +101,7 @@ impl World {
     }
 
     fn plan_root(&mut self, id: &Arc<ObjectId>, root: &mut Root) {
+        self.note_policy(id, root);
         match self.understand(id, root) {
             Ok(Some(federated)) => {
                 let leaf = federated.leaf.clone();
@@ -186,6 +190,29 @@ impl World {
         Ok(Some(federated))
     }
 
+    /// Notes which policy a root goes by, for the record of that policy.
+    fn note_policy(&mut self, id: &ObjectId, root: &mut Root) {
+        let native = matches!(self.sources.get(&id.kind), Some(Source::Native));
+        let name = match native && !self.policies.is_empty() && self.is_root(id, &root.object) {
+            true => self.policy_of(id, &root.object).ok().flatten().map(|policy| policy.name_any()),
+            false => None,
+        };
+        if root.policy != name {
+            let before = std::mem::replace(&mut root.policy, name);
+            self.record_policy(id, before.as_deref());
+            self.record_policy(id, root.policy.as_deref());
+        }
+    }
+
+    /// Whether a native object is a root.
+    fn is_root(&self, id: &ObjectId, object: &Value) -> bool {
+        let governed = self.policy_of(id, object).is_ok_and(|policy| policy.is_some());
+        let labels = self.namespaces.get(id.namespace.as_ref().unwrap_or(&id.name));
+        let nothing = Labels::default();
+        let labels = labels.unwrap_or(&nothing);
+        dialect::is_root(object, &id.kind, self.options.home, governed, labels)
+    }
+
     /// The first policy, by name, that is about an object.
     fn policy_of(
         &self,
@@ -270,6 +297,7 @@ impl World {
             }
             if let Some(syncer) = self.members.get(name).and_then(|member| member.syncer.as_ref()) {
                 syncer.wish(leaf.clone(), Some(wish.clone()));
+                root.wished_at = Some(Instant::now());
             }
         }
         root.wishes = wishes;
@@ -336,7 +364,14 @@ impl World {
         if !root.has_finalizer() {
             return;
         }
-        let orphan = root.fate() == OnDelete::Orphan;
+        if !root.orphaned && root.fate != Fate::Known {
+            if root.fate == Fate::Unasked {
+                root.fate = Fate::Asked;
+                self.unsure.push(id.clone());
+            }
+            return;
+        }
+        let orphan = root.on_delete() == OnDelete::Orphan;
         if root.deleting.is_none() {
             let recently = self.recently_removed();
             let losing = root.wishes.len().max(root.holders().count());

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use limen_api::ClusterStatus;
+use limen_api::{ClusterStatus, PlacementPolicyStatus};
 use limen_core::federated::ObjectId;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::{GATHER, Record, UNDER_WAY, World};
+use super::{GATHER, PATIENCE, Record, UNDER_WAY, World};
 use crate::outbox::{Letter, Written, finalizers};
 use crate::setup::cluster_object;
 use crate::traffic::Front;
-use crate::{roots::Root, status};
+use crate::{policies, roots::Root, status};
 
 /// A finished write.
 pub(super) struct Done {
@@ -23,6 +23,7 @@ pub(super) struct Done {
 enum Outcome {
     Root(Written),
     Member(Box<ClusterStatus>, kube::Result<()>),
+    Policy(PlacementPolicyStatus, kube::Result<()>),
 }
 
 impl World {
@@ -59,6 +60,14 @@ impl World {
         }
     }
 
+    /// The record of the policy that a root goes by, or went by, is to be written.
+    pub(super) fn record_policy(&mut self, root: &ObjectId, policy: Option<&str>) {
+        if let (Some(namespace), Some(policy)) = (&root.namespace, policy) {
+            let record = Record::Policy((namespace.clone(), policy.to_owned()));
+            self.records.push_later(record, Instant::now() + UNDER_WAY);
+        }
+    }
+
     /// Starts writes that are due.
     pub(super) fn write(&mut self, writes: &mut JoinSet<Done>) {
         if !self.started {
@@ -70,6 +79,7 @@ impl World {
             let started = match &record {
                 Record::Root(id) => self.write_root(id, writes),
                 Record::Member(name) => self.write_member(name, writes),
+                Record::Policy(key) => self.write_policy(key, writes),
             };
             if !started {
                 self.records.done(record, false, Instant::now());
@@ -80,6 +90,10 @@ impl World {
     fn write_root(&mut self, id: &Arc<ObjectId>, writes: &mut JoinSet<Done>) -> bool {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let Some(root) = self.roots.get(id) else { return false };
+        if root.is_under_way(PATIENCE) {
+            self.record_later(id);
+            return false;
+        }
         let mut letter = self.letter(id, root, &now);
         let Some(root) = self.roots.get_mut(id) else { return false };
         letter.events = std::mem::take(&mut root.events);
@@ -125,8 +139,9 @@ impl World {
                 root.written_status.as_ref() != Some(status) && root.object["status"] != *status
             });
         let report = status::report(id, root, &self.members, now);
-        if root.written_report.as_ref() != Some(&report) {
+        if root.written_report.as_deref() != Some(report.to_string().as_str()) {
             letter.report = Some(report);
+            letter.known = root.written_report.is_some();
         }
         letter
     }
@@ -150,11 +165,38 @@ impl World {
                 }
             }
             let written = api.merge(&id, "/status", &json!({"status": value})).await;
-            let written = match written {
-                Err(kube::Error::Api(gone)) if gone.code == 404 => Ok(()),
-                other => other.map(drop),
-            };
+            let written = absent_is_fine(written);
             Done { record, outcome: Outcome::Member(Box::new(status), written) }
+        });
+        true
+    }
+
+    fn write_policy(&mut self, key: &(String, String), writes: &mut JoinSet<Done>) -> bool {
+        let Some(policy) = self.policies.get(key) else { return false };
+        let (namespace, name) = key;
+        let by = |(id, root): &(&Arc<ObjectId>, &Root)| {
+            id.namespace.as_ref() == Some(namespace) && root.policy.as_ref() == Some(name)
+        };
+        let roots = self.roots.iter().filter(by).count();
+        let status = policies::status(policy, roots, jiff::Timestamp::now());
+        if policy.status.as_ref() == Some(&status) {
+            return false;
+        }
+        let (api, record) = (self.options.api.clone(), Record::Policy(key.clone()));
+        let id = ObjectId {
+            kind: limen_api::kind((
+                "limen.dev/v1alpha1",
+                "PlacementPolicy",
+                "placementpolicies",
+                true,
+            )),
+            namespace: Some(namespace.clone()),
+            name: name.clone(),
+        };
+        writes.spawn(async move {
+            let written = api.merge(&id, "/status", &json!({"status": status})).await;
+            let written = absent_is_fine(written);
+            Done { record, outcome: Outcome::Policy(status, written) }
         });
         true
     }
@@ -176,6 +218,16 @@ impl World {
                 tracing::warn!(cluster = %name, %error, "the status of a cluster cannot be written");
                 true
             }
+            (Record::Policy(key), Outcome::Policy(status, Ok(()))) => {
+                if let Some(policy) = self.policies.get_mut(key) {
+                    policy.status = Some(status);
+                }
+                false
+            }
+            (Record::Policy((namespace, name)), Outcome::Policy(_, Err(error))) => {
+                tracing::warn!(namespace, name, %error, "the status of a policy cannot be written");
+                true
+            }
             _ => false,
         };
         self.records.done(done.record.clone(), failed, Instant::now());
@@ -192,7 +244,7 @@ impl World {
             root.written_status = Some(status);
         }
         if let Some(report) = written.report {
-            root.written_report = Some(report);
+            root.written_report = Some(report.to_string().into());
         }
         if let Some(object) = written.object {
             // No need to wait until the watch tells.
@@ -206,5 +258,13 @@ impl World {
             }
             None => false,
         }
+    }
+}
+
+/// What is gone needs no record.
+fn absent_is_fine(written: kube::Result<serde_json::Value>) -> kube::Result<()> {
+    match written {
+        Err(kube::Error::Api(gone)) if gone.code == 404 => Ok(()),
+        other => other.map(drop),
     }
 }

@@ -4,5 +4,8 @@ mod bad_days;
 mod more_bad_days;
 #[cfg(feature = "e2e")]
 mod real_members;
+#[cfg(feature = "e2e")]
+mod refusals;
 mod rig;
 mod spreading;
+mod upkeep;

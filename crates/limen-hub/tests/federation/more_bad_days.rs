@@ -21,7 +21,7 @@ fn present(object: Option<&Value>) -> bool {
     object.is_some()
 }
 
-/// Lets connections through to an address, and holds back whatever comes from there.
+/// Lets connections through to an address, and holds back whatever goes there.
 async fn slowly(to: SocketAddr, delay: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,12 +32,12 @@ async fn slowly(to: SocketAddr, delay: Duration) -> SocketAddr {
                 let (mut from_client, mut to_client) = client.into_split();
                 let (mut from_server, mut to_server) = server.into_split();
                 tokio::spawn(async move {
-                    let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
+                    let _ = tokio::io::copy(&mut from_server, &mut to_client).await;
                 });
                 let mut buffer = vec![0; 64 << 10];
-                while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+                while let Ok(read @ 1..) = from_client.read(&mut buffer).await {
                     tokio::time::sleep(delay).await;
-                    if to_client.write_all(&buffer[..read]).await.is_err() {
+                    if to_server.write_all(&buffer[..read]).await.is_err() {
                         return;
                     }
                 }
@@ -52,7 +52,7 @@ async fn a_slow_member_delays_no_other() {
     let mut rig = Rig::start(&["europe-1"]).await;
     let mut slow = ApiServer::start().await;
     let port = slow.config.cluster_url.port_u16().unwrap();
-    let detour = slowly(([127, 0, 0, 1], port).into(), Duration::from_millis(500)).await;
+    let detour = slowly(([127, 0, 0, 1], port).into(), Duration::from_secs(1)).await;
     slow.config.cluster_url = format!("https://{detour}").parse().unwrap();
     rig.join("asia-1", &slow).await;
     rig.members.insert("asia-1".to_owned(), slow);

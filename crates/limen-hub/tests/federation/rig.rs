@@ -142,8 +142,16 @@ impl Rig {
     }
 
     pub(crate) async fn start_federation(&mut self) {
+        self.start_federation_with(|_| {}).await;
+    }
+
+    pub(crate) async fn start_federation_with(
+        &mut self,
+        change: impl FnOnce(&mut FederationOptions),
+    ) {
         let mut options = FederationOptions::new(self.hub.api(), self.home);
         options.probe_every = Duration::from_millis(200);
+        change(&mut options);
         self.federation = Some(Federation::start(options).await.unwrap());
     }
 

@@ -123,7 +123,7 @@ fn gateway_options(seed: &Seed) -> limen_gateway::Options {
         locality: seed.place.locality(),
         // The gateway in front says who the client is.
         trusted_proxies: loopback.into_iter().map(Into::into).collect(),
-        drain: Duration::ZERO,
+        drain: Duration::from_millis(500),
         ..limen_gateway::Options::default()
     }
 }

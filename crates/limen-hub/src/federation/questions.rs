@@ -1,0 +1,101 @@
+//! What must be asked before something can be decided, and what is done by the clock: what a
+//! person wanted who deleted a root unseen, and new credentials for members.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use limen_core::federated::ObjectId;
+use limen_sync::ObjectApi;
+use tokio::task::JoinSet;
+
+use super::World;
+use crate::renewal::{renew, validity};
+use crate::roots::Fate;
+use crate::status;
+
+/// How long to wait before asking again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What came of asking.
+pub(super) enum Answer {
+    /// Whether a person who deleted a root wanted its leaves to stay.
+    Orphaned { root: Arc<ObjectId>, uid: String, orphaned: bool },
+    /// A member has a new credential, or why it has none.
+    Renewed { cluster: Arc<str>, outcome: Result<(), String> },
+}
+
+impl World {
+    /// Asks what is to be asked.
+    pub(super) fn ask(&mut self, answers: &mut JoinSet<Answer>) {
+        for id in std::mem::take(&mut self.unsure) {
+            let Some(root) = self.roots.get(&id) else { continue };
+            let (api, uid) = (self.options.api.clone(), root.uid().to_owned());
+            answers.spawn(async move {
+                let orphaned = was_orphaned(&api, &id, &uid).await;
+                Answer::Orphaned { root: id, uid, orphaned }
+            });
+        }
+        if self.started && self.next_renewal <= Instant::now() {
+            self.next_renewal = Instant::now() + self.options.renew_every;
+            self.renew_credentials(answers);
+        }
+    }
+
+    fn renew_credentials(&self, answers: &mut JoinSet<Answer>) {
+        let now = jiff::Timestamp::now().as_second();
+        for (name, member) in &self.members {
+            let Some(credentials) = &member.cluster.spec.credentials else { continue };
+            let validity = self.secrets.get(&credentials.name).and_then(validity);
+            let due = validity.filter(|life| life.is_due(self.options.renew_percent_left, now));
+            let (Some(life), Some(client)) = (due, member.client.clone()) else { continue };
+            // What cannot be reached cannot be renewed, and its condition says so already.
+            if member.away() {
+                continue;
+            }
+            let (api, cluster) = (self.options.api.clone(), name.clone());
+            let secret = credentials.name.clone();
+            answers.spawn(async move {
+                let outcome = renew(&api, &client, &secret).await;
+                let until = jiff::Timestamp::from_second(life.expires).unwrap_or_default();
+                let outcome = outcome.map_err(|error| {
+                    format!("the credential expires at {until} and cannot be renewed: {error}")
+                });
+                Answer::Renewed { cluster, outcome }
+            });
+        }
+    }
+
+    pub(super) fn answered(&mut self, answer: Answer) {
+        match answer {
+            Answer::Orphaned { root: id, uid, orphaned } => {
+                let Some(root) = self.roots.get_mut(&id).filter(|root| root.uid() == uid) else {
+                    return;
+                };
+                root.fate = Fate::Known;
+                root.orphaned |= orphaned;
+                self.dirty.insert(id);
+            }
+            Answer::Renewed { cluster, outcome } => {
+                let Some(member) = self.members.get_mut(&cluster) else { return };
+                if let Err(error) = &outcome {
+                    tracing::warn!(%cluster, error, "a credential cannot be renewed");
+                }
+                member.renewal_error = outcome.err();
+                self.record_member(&cluster);
+            }
+        }
+    }
+}
+
+/// Looks at the record of a root until it can be read.
+async fn was_orphaned(api: &ObjectApi, id: &ObjectId, uid: &str) -> bool {
+    loop {
+        match api.get(&status::report_id(id)).await {
+            Ok(record) => return status::was_let_go(record.as_ref(), uid),
+            Err(error) => {
+                tracing::warn!(root = %id, %error, "its record cannot be read; trying again");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}

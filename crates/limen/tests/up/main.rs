@@ -1,0 +1,7 @@
+//! `limen up` as a process: what it starts, what it survives, and what it leaves.
+
+mod bad_input;
+mod life;
+mod rig;
+#[cfg(feature = "e2e")]
+mod seed_guide;
