@@ -67,7 +67,10 @@ pub(crate) async fn play(
     wish: PlayWish,
 ) -> Result<Value, Refusal> {
     let Some(play) = play else {
-        return Err(Refusal::new(StatusCode::NOT_FOUND, "these clusters are real; nothing is played"));
+        return Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "these clusters are real; nothing is played",
+        ));
     };
     if !may_change_clusters(client).await? {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "you may not change clusters"));
@@ -102,7 +105,9 @@ impl From<AskError> for Refusal {
     fn from(error: AskError) -> Self {
         let message = error.to_string();
         let status = match error {
-            AskError::Read { error, .. } | AskError::Write { error, .. } => Self::from(error).status,
+            AskError::Read { error, .. } | AskError::Write { error, .. } => {
+                Self::from(error).status
+            }
             AskError::NoCluster(..) | AskError::NoGateway(..) => StatusCode::NOT_FOUND,
             AskError::Refused(..) => StatusCode::CONFLICT,
         };

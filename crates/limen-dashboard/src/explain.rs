@@ -24,18 +24,19 @@ pub(crate) async fn explain(client: &Client, what: &str, from: &str) -> Result<V
         .steps
         .iter()
         .map(|step| {
-            let dropped = step.dropped.iter().map(|dropped| {
-                json!({"cluster": dropped.cluster, "reason": dropped.reason.to_string()})
-            });
+            let dropped = step.dropped.iter().map(
+                |dropped| json!({"cluster": dropped.cluster, "reason": dropped.reason.to_string()}),
+            );
             json!({
                 "rule": step.rule.to_string(), "detail": step.detail, "kept": step.kept,
                 "dropped": dropped.collect::<Vec<_>>(),
             })
         })
         .collect();
-    let odds = explanation.odds.iter().map(|odds| {
-        json!({"cluster": odds.cluster, "group": odds.group, "share": odds.share})
-    });
+    let odds = explanation
+        .odds
+        .iter()
+        .map(|odds| json!({"cluster": odds.cluster, "group": odds.group, "share": odds.share}));
     Ok(json!({
         "rule": asked.rule, "global": asked.global, "backend": asked.backend, "gateway": gateway,
         "steps": steps, "cluster": explanation.cluster, "odds": odds.collect::<Vec<_>>(),

@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 use crate::answer::{Answer, Refusal, bytes_answer, json_answer, live_answer};
 use crate::explain::explain;
 use crate::serve::Play;
-use crate::{act, assets, live};
 use crate::sessions::{Sessions, Viewer, client_of};
+use crate::{act, assets, live};
 
 /// Tokens are a few kilobytes, and nothing that the page sends is longer.
 const LONGEST_BODY: usize = 64 * 1024;

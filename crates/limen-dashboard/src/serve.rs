@@ -49,7 +49,8 @@ impl Dashboard {
     pub async fn start(options: DashboardOptions) -> std::io::Result<Self> {
         let listener = TcpListener::bind(options.listen).await?;
         let address = listener.local_addr()?;
-        let desk = Arc::new(Desk { hub: options.hub, play: options.play, sessions: Sessions::default() });
+        let desk =
+            Arc::new(Desk { hub: options.hub, play: options.play, sessions: Sessions::default() });
         let mut accepting = JoinSet::new();
         accepting.spawn(accept(listener, desk));
         Ok(Self { address, _accepting: accepting })

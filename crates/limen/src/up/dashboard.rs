@@ -78,8 +78,9 @@ async fn token(hub: &Client) -> Result<String> {
             "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}]});
     bindings.patch(NAME, &ours, &Patch::Apply(&binding)).await?;
-    let spec = TokenRequestSpec { expiration_seconds: Some(SECONDS), ..TokenRequestSpec::default() };
-    let request = TokenRequest { spec, ..TokenRequest::default() };
+    let spec =
+        TokenRequestSpec { expiration_seconds: Some(SECONDS), ..TokenRequestSpec::default() };
+    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
     let made = accounts.create_token_request(NAME, &PostParams::default(), &request).await?;
-    made.status.map(|status| status.token).context("the hub gave no token")
+    made.status.and_then(|status| status.token).context("the hub gave no token")
 }
