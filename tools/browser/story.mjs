@@ -105,7 +105,7 @@ async function story(up, browser) {
   await browser.until('an explanation is shown', `document.querySelector('#explain .result').textContent.includes('goes to ${first}')`);
   say(`explained: any.example/ goes to ${first}`);
 
-  await browser.open(up.dashboard, { width: 420, height: 1400, scheme: 'dark' });
+  await browser.open(up.dashboard.replace('/#', '/?narrow#'), { width: 420, height: 1400, scheme: 'dark' });
   await browser.until('the page is live again', "document.querySelector('#state').dataset.state === 'live'");
   await pause(500);
   await browser.screenshot(join(out, 'narrow-dark.png'));
