@@ -47,3 +47,8 @@ blackbox:
 # Kubernetes' own conformance tests of the API machinery, against a hub. Builds them on first use (many minutes).
 conformance *focus:
     tools/conformance "{{focus}}"
+
+# The dashboard in a real browser: kills a region, drains a cluster, keeps screenshots in target/browser.
+browser *folder:
+    cargo build -p limen
+    tools/browser/run {{folder}}

@@ -6,7 +6,10 @@ pub(crate) fn find(path: &str) -> Option<(&'static str, &'static str)> {
     Some(match path {
         "/" => ("text/html; charset=utf-8", include_str!("page/index.html")),
         "/style.css" => ("text/css; charset=utf-8", include_str!("page/style.css")),
+        "/actions.js" => (SCRIPT, include_str!("page/actions.js")),
         "/app.js" => (SCRIPT, include_str!("page/app.js")),
+        "/ask.js" => (SCRIPT, include_str!("page/ask.js")),
+        "/explain.js" => (SCRIPT, include_str!("page/explain.js")),
         "/map.js" => (SCRIPT, include_str!("page/map.js")),
         "/land.js" => (SCRIPT, include_str!("page/land.js")),
         "/panels.js" => (SCRIPT, include_str!("page/panels.js")),

@@ -10,13 +10,15 @@
 //! the person who looks, so that the hub's own RBAC says what they see and may do. What is shown is
 //! a [`View`], a pure function of the objects; the page draws it and keeps nothing.
 
+mod act;
 mod answer;
 mod assets;
+mod explain;
 mod live;
 mod requests;
 mod serve;
 mod sessions;
 mod view;
 
-pub use serve::{Dashboard, DashboardOptions};
+pub use serve::{Dashboard, DashboardOptions, Play};
 pub use view::{Objects, View};

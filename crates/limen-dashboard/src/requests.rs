@@ -13,13 +13,14 @@ use kube::api::PostParams;
 use kube::{Api, Config};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::answer::{Answer, Refusal, bytes_answer, json_answer, live_answer};
-use crate::assets;
-use crate::live;
+use crate::explain::explain;
+use crate::serve::Play;
 use crate::sessions::{Sessions, Viewer, client_of};
+use crate::{act, assets, live};
 
 /// Tokens are a few kilobytes, and nothing that the page sends is longer.
 const LONGEST_BODY: usize = 64 * 1024;
@@ -28,6 +29,7 @@ const COOKIE_NAME: &str = "limen-session";
 /// What all requests share.
 pub(crate) struct Desk {
     pub(crate) hub: Config,
+    pub(crate) play: Option<Play>,
     pub(crate) sessions: Sessions,
 }
 
@@ -56,7 +58,7 @@ impl Desk {
             (&Method::POST, "/api/logout") => Ok(self.log_out(&parts.headers)),
             (&Method::GET, "/api/me") => {
                 let viewer = self.viewer(&parts.headers)?;
-                Ok(json_answer(StatusCode::OK, &json!({"user": &*viewer.name})))
+                Ok(json_answer(StatusCode::OK, &self.describe(&viewer).await?))
             }
             (&Method::GET, "/api/live") => {
                 let viewer = self.viewer(&parts.headers)?;
@@ -64,8 +66,35 @@ impl Desk {
                 tokio::spawn(live::follow(viewer.client, send));
                 Ok(live_answer(updates))
             }
+            (&Method::GET, "/api/explain") => {
+                let viewer = self.viewer(&parts.headers)?;
+                let (what, from) = (parameter(&parts, "where"), parameter(&parts, "from"));
+                let why = explain(&viewer.client, &what, &from).await?;
+                Ok(json_answer(StatusCode::OK, &why))
+            }
+            (&Method::POST, "/api/drain" | "/api/undrain" | "/api/play") => {
+                let viewer = self.viewer(&parts.headers)?;
+                let done = self.act(&viewer, &parts, body).await?;
+                Ok(json_answer(StatusCode::OK, &done))
+            }
             _ => Err(Refusal::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
         }
+    }
+
+    async fn act(&self, viewer: &Viewer, parts: &Parts, body: Incoming) -> Result<Value, Refusal> {
+        let client = &viewer.client;
+        match parts.uri.path() {
+            "/api/drain" => act::drain(client, read(parts, body).await?).await,
+            "/api/undrain" => act::undrain(client, read(parts, body).await?).await,
+            _ => act::play(client, self.play.as_ref(), read(parts, body).await?).await,
+        }
+    }
+
+    /// Who is looking, and which buttons to show them.
+    async fn describe(&self, viewer: &Viewer) -> Result<Value, Refusal> {
+        let may_change = act::may_change_clusters(&viewer.client).await?;
+        let play = self.play.is_some() && may_change;
+        Ok(json!({"user": &*viewer.name, "mayChange": may_change, "play": play}))
     }
 
     async fn log_in(&self, parts: &Parts, body: Incoming) -> Result<Answer, Refusal> {
@@ -87,9 +116,9 @@ impl Desk {
         })?;
         let user = review.status.and_then(|status| status.user_info);
         let name = user.and_then(|user| user.username).unwrap_or_default();
-        let secret =
-            self.sessions.enter(Viewer { name: name.as_str().into(), client }, Instant::now());
-        let mut answer = json_answer(StatusCode::OK, &json!({"user": name}));
+        let viewer = Viewer { name: name.into(), client };
+        let mut answer = json_answer(StatusCode::OK, &self.describe(&viewer).await?);
+        let secret = self.sessions.enter(viewer, Instant::now());
         set_cookie(&mut answer, &format!("{COOKIE_NAME}={secret}"));
         Ok(answer)
     }
@@ -122,6 +151,14 @@ async fn read<T: DeserializeOwned>(parts: &Parts, body: Incoming) -> Result<T, R
         .map_err(|error| bad(format!("the body cannot be read: {error}")))?
         .to_bytes();
     serde_json::from_slice(&bytes).map_err(|error| bad(format!("the body makes no sense: {error}")))
+}
+
+/// A parameter of the query; empty if it is not there.
+fn parameter(parts: &Parts, name: &str) -> String {
+    let pairs = parts.uri.query().unwrap_or_default().split('&');
+    let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name);
+    let value = value.map(|(_, value)| value.replace('+', " ")).unwrap_or_default();
+    percent_encoding::percent_decode_str(&value).decode_utf8_lossy().into_owned()
 }
 
 fn cookie(headers: &HeaderMap) -> Option<&str> {

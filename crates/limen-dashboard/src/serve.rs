@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,7 +27,12 @@ pub struct DashboardOptions {
     pub listen: SocketAddr,
     /// The hub's address and authority. Credentials in it are not used: people bring their own.
     pub hub: Config,
+    /// Makes trouble for the members, if they are those of a playground.
+    pub play: Option<Play>,
 }
+
+/// Does something to a member of a playground: its name, and what to do. The error is for people.
+pub type Play = Arc<dyn Fn(String, String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// A dashboard that is being served. It ends when it is dropped.
 pub struct Dashboard {
@@ -43,7 +49,8 @@ impl Dashboard {
     pub async fn start(options: DashboardOptions) -> std::io::Result<Self> {
         let listener = TcpListener::bind(options.listen).await?;
         let address = listener.local_addr()?;
-        let desk = Arc::new(Desk { hub: options.hub, sessions: Sessions::default() });
+        let desk =
+            Arc::new(Desk { hub: options.hub, play: options.play, sessions: Sessions::default() });
         let mut accepting = JoinSet::new();
         accepting.spawn(accept(listener, desk));
         Ok(Self { address, _accepting: accepting })

@@ -187,7 +187,7 @@ async fn serve_dashboard(
 ) -> Result<Option<Dashboard>> {
     let Some(listen) = listen else { return Ok(None) };
     let hub = config(Some(kubeconfig), None).await?;
-    let dashboard = Dashboard::start(DashboardOptions { listen, hub }).await;
+    let dashboard = Dashboard::start(DashboardOptions { listen, hub, play: None }).await;
     dashboard.map(Some).with_context(|| {
         format!("cannot serve the dashboard at {listen}; give another address with --dashboard")
     })

@@ -1,6 +1,9 @@
 // Logging in, staying connected, and saying so when that fails.
 import { makeMap } from './map.js';
-import { make, showPanels } from './panels.js';
+import { makeActions } from './actions.js';
+import { ask } from './ask.js';
+import { showExplanations } from './explain.js';
+import { showPanels } from './panels.js';
 
 const find = (selector) => document.querySelector(selector);
 const STALE_AFTER = 12_000;
@@ -8,16 +11,6 @@ const STALE_AFTER = 12_000;
 let showMap = null;
 let stream = null;
 let heard = 0;
-
-export async function ask(path, body) {
-  const options = body === undefined ? {} : {
-    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body),
-  };
-  const answer = await fetch(path, options);
-  const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw Object.assign(new Error(said.message ?? answer.statusText), { status: answer.status });
-  return said;
-}
 
 function state(name, text) {
   const shown = find('#state');
@@ -37,7 +30,8 @@ function showLogin() {
   find('#token').focus();
 }
 
-function showBoard(user) {
+function showBoard({ user, mayChange, play }) {
+  const actions = makeActions(mayChange, play);
   find('#login').hidden = true;
   find('#board').hidden = false;
   find('#logout').hidden = false;
@@ -61,10 +55,6 @@ function showBoard(user) {
   };
 }
 
-function actions() {
-  return [];
-}
-
 setInterval(() => {
   if (stream && heard && Date.now() - heard > STALE_AFTER) {
     const seconds = Math.round((Date.now() - heard) / 1000);
@@ -81,9 +71,9 @@ async function logIn(token) {
   const error = find('#login .error');
   error.textContent = '';
   try {
-    const { user } = await ask('api/login', { token });
+    const me = await ask('api/login', { token });
     find('#token').value = '';
-    showBoard(user);
+    showBoard(me);
   } catch (problem) {
     showLogin();
     error.textContent = problem.message;
@@ -95,11 +85,13 @@ find('#logout').addEventListener('click', async () => {
   showLogin();
 });
 
+showExplanations(find('#explain'));
+
 // A link with a token in its fragment logs in; the fragment never leaves the browser.
 const given = new URLSearchParams(location.hash.slice(1)).get('token');
 if (given) {
   history.replaceState(null, '', location.pathname);
   await logIn(given);
 } else {
-  await ask('api/me').then(({ user }) => showBoard(user)).catch(showLogin);
+  await ask('api/me').then(showBoard).catch(showLogin);
 }

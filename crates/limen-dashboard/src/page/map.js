@@ -83,7 +83,7 @@ export function makeMap(holder) {
   const svg = shape('svg', { role: 'img' }, land(), live);
   holder.append(svg);
 
-  return (view) => {
+  const draw = (view) => {
     const clusters = view.clusters.filter((cluster) => cluster.coordinates);
     const edges = view.edges.filter((edge) => edge.coordinates);
     const seen = frame([...clusters, ...edges].map((place) => place.coordinates));
@@ -121,5 +121,12 @@ export function makeMap(holder) {
     const nowhere = view.clusters.length - clusters.length;
     svg.setAttribute('aria-label', `World map with ${clusters.length} clusters and ${edges.length} gateways`
       + (nowhere ? `; ${nowhere} clusters have no coordinates` : ''));
+  };
+  let last = null;
+  // Sizes are in pixels, so they depend on how wide the map is.
+  new ResizeObserver(() => { if (last) draw(last); }).observe(holder);
+  return (view) => {
+    last = view;
+    draw(view);
   };
 }

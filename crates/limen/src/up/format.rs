@@ -23,6 +23,7 @@ pub(crate) fn welcome(whole: &Whole, took: Duration, kept: Option<&Path>) -> Str
     ] {
         let _ = writeln!(text, "  {what:<9} {place}");
     }
+    let _ = writeln!(text, "\nLook at it:\n\n  {}", whole.dashboard());
     let _ = writeln!(text, "\nIn another terminal:\n");
     let _ = writeln!(text, "  export KUBECONFIG={}", whole.kubeconfig().display());
     let _ = writeln!(text, "  kubectl config get-contexts    # federation is the hub");

@@ -1,5 +1,6 @@
 //! `limen up`: a whole federation on one machine.
 
+mod dashboard;
 mod folder;
 mod format;
 pub(crate) mod http_client;
@@ -27,8 +28,8 @@ pub(crate) const PORT_BASE: u16 = 7400;
 /// Run a whole federation in this process: hub, clusters, gateway and a sample application.
 #[derive(Args)]
 #[command(after_help = "\
-Ports count up from --port-base: hub, dashboard (to come), gateway HTTP, gateway HTTPS, DNS (to
-come), admin; then the API and the ingress of each cluster. With --port-base 0 they are picked.
+Ports count up from --port-base: hub, dashboard, gateway HTTP, gateway HTTPS, DNS (to come),
+admin; then the API and the ingress of each cluster. With --port-base 0 they are picked.
 
 A topology file has the clusters:
   clusters:

@@ -35,6 +35,10 @@ impl Ports {
         self.nth(0)
     }
 
+    pub(crate) fn dashboard(&self) -> u16 {
+        self.nth(1)
+    }
+
     pub(crate) fn http(&self) -> u16 {
         self.nth(2)
     }
@@ -63,6 +67,7 @@ impl Ports {
         let here = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut uses = vec![
             (here(self.hub()), "the hub".to_owned()),
+            (here(self.dashboard()), "the dashboard".to_owned()),
             (here(self.http()), "the gateway's HTTP".to_owned()),
             (here(self.https()), "the gateway's HTTPS".to_owned()),
             (here(self.admin()), "admin".to_owned()),

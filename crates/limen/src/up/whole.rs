@@ -18,6 +18,7 @@ use limen_store::{RedbOptions, RedbStore};
 use limen_sync::ObjectApi;
 use serde_json::{Value, json};
 
+use super::dashboard::Page;
 use super::http_client::ask;
 use super::kubeconfig::{HUB, together, write_private};
 use super::ports::Ports;
@@ -47,6 +48,7 @@ pub(crate) struct Whole {
     members: Vec<Arc<Member>>,
     gateway: Gateway,
     admin: Admin,
+    page: Page,
     addresses: Value,
     sample: bool,
 }
@@ -102,6 +104,9 @@ impl Whole {
         .await?;
         let mut addresses = addresses;
         addresses["admin"] = json!(admin.address().to_string());
+        let listen = here(ports.dashboard());
+        let page = Page::start(listen, &client, server.kubeconfig(), members.clone()).await?;
+        addresses["dashboard"] = json!(page.link());
         let whole = Self {
             folder,
             server,
@@ -110,6 +115,7 @@ impl Whole {
             members,
             gateway,
             admin,
+            page,
             addresses,
             sample,
         };
@@ -137,6 +143,10 @@ impl Whole {
 
     pub(crate) fn admin(&self) -> SocketAddr {
         self.admin.address()
+    }
+
+    pub(crate) fn dashboard(&self) -> String {
+        self.page.link()
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
@@ -169,6 +179,7 @@ impl Whole {
 
     /// Ends everything, from the outside in.
     pub(crate) async fn stop(self) {
+        drop(self.page);
         drop(self.admin);
         self.gateway.stop().await;
         self.traffic.stop().await;
