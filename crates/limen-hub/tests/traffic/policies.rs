@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, policy, policy_id, report, targets};
+use crate::rig::ApiServer;
 
 async fn write(bed: &Bed, name: &str, spec: &Value) {
     bed.hub().api().apply(&policy_id(name), &policy(name, spec)).await.unwrap();
@@ -18,7 +19,20 @@ fn accepted(policy: &Value) -> (&str, &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_schema_can_refuse_is_refused_at_once() {
-    let bed = Bed::start(&[]).await;
+    refuses_what_cannot_be(Bed::start(&[]).await.hub()).await;
+}
+
+/// The same on a real Kubernetes, which also minds what rules cost.
+#[cfg(feature = "e2e")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_kubernetes_refuses_the_same() {
+    let plane = limen_testbed::ControlPlane::start().await.unwrap();
+    let hub = ApiServer::running(plane.kubeconfig_path()).await;
+    limen_hub::set_up(&hub.api()).await.unwrap();
+    refuses_what_cannot_be(&hub).await;
+}
+
+async fn refuses_what_cannot_be(hub: &ApiServer) {
     let target = json!({"name": "web"});
     for (spec, part) in [
         (json!({"weights": {"clusters": {"c1": 0, "c2": 0}}}), "must not all be zero"),
@@ -37,7 +51,7 @@ async fn what_a_schema_can_refuse_is_refused_at_once() {
     ] {
         let mut spec = spec;
         spec["targetRef"] = target.clone();
-        let refused = bed.hub().api().create(&policy_id("p").kind, &policy("p", &spec)).await;
+        let refused = hub.api().create(&policy_id("p").kind, &policy("p", &spec)).await;
         let message = refused.expect_err(&spec.to_string()).to_string();
         assert!(message.contains(part), "{spec}: {message}");
     }
