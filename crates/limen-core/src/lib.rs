@@ -19,6 +19,7 @@ pub mod compile;
 pub mod decide;
 pub mod edge;
 pub mod federated;
+pub mod geography;
 pub mod global;
 pub mod health;
 pub mod hold;

@@ -31,4 +31,4 @@ pub use join::{JoinError, JoinOptions, Joined, UnjoinOptions, join, unjoin};
 pub use kinds::federated_types;
 pub use lease::Election;
 pub use setup::{SetupError, hub_id, set_up};
-pub use traffic::{Traffic, TrafficOptions};
+pub use traffic::{Front, Traffic, TrafficOptions};

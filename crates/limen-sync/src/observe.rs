@@ -35,7 +35,10 @@ pub enum Observed {
     Gone(SeenKind, Key),
 }
 
-const KINDS: [(SeenKind, (&str, &str, &str, bool)); 4] = [
+/// A kind as [`limen_api::kind`] takes it.
+type Row = (&'static str, &'static str, &'static str, bool);
+
+const KINDS: [(SeenKind, Row); 4] = [
     (SeenKind::Service, ("v1", "Service", "services", true)),
     (SeenKind::Slice, ("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", true)),
     (SeenKind::Ingress, ("networking.k8s.io/v1", "Ingress", "ingresses", true)),

@@ -206,17 +206,19 @@ async fn federate(
             if shared {
                 election.win().await;
             }
-            let federation = Federation::start(FederationOptions::new(api.clone(), home)).await?;
             let mut options = TrafficOptions::new(api.clone());
             options.domain.clone_from(&domain);
             let traffic = Traffic::start(options);
+            let mut options = FederationOptions::new(api.clone(), home);
+            options.front = Some(traffic.front());
+            let federation = Federation::start(options).await?;
             match shared {
                 true => election.keep().await,
                 false => std::future::pending().await,
             }
             tracing::warn!("another hub leads now");
-            traffic.stop().await;
             federation.stop().await;
+            traffic.stop().await;
         }
     };
     tokio::select! {

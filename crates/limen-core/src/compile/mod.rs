@@ -21,6 +21,7 @@ mod drain;
 mod hosts;
 mod member;
 mod policy;
+mod quorum;
 mod root;
 mod seen;
 mod targets;
@@ -37,6 +38,7 @@ pub use drain::{Objection, Reason, drained_percent, objections};
 pub use hosts::{Claim, Claims, Denied, generated_host};
 pub use member::{Digest, Member, SeenKind, Touched};
 pub use policy::{Capacity, Group, Policy, PolicyProblem, TargetReference, Weights};
+pub use quorum::{WayIn, quorum, reachable};
 pub use root::{BackendSource, HOST_ANNOTATION, Listed, ListedObject, PortName, Root, RootError};
 pub use seen::{Key, Node, SeenIngress, SeenService, ServiceKind, ServicePort, Slice};
 

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::global::{
-    Affinity, ClientRules, HeaderMatch, HealthCheck, Outliers, Residency, Retries, Split, Timeouts,
-    TrafficRules, UpstreamTls, is_default,
+    Affinity, ClientRules, HeaderMatch, HealthCheck, Mirror, Outliers, Residency, Retries, Split,
+    Timeouts, TrafficRules, UpstreamTls, is_default,
 };
 
 use super::canary::Trial;
@@ -51,6 +51,14 @@ pub struct Policy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub residency: Vec<Residency>,
+    /// Send some requests to a second place as well, whose answers nobody sees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<Mirror>,
+    /// When fewer than this share of clusters, in percent, are ready, health is not believed and
+    /// all of them are used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 100))]
+    pub panic_percent: Option<u8>,
     /// What keeps a client with its target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
@@ -297,6 +305,7 @@ impl Policy {
             .map(|name| ("weights.groups", name))
             .chain(self.canary.iter().map(|trial| ("canary", &trial.group)))
             .chain(self.active_group.iter().map(|name| ("activeGroup", name)))
+            .chain(self.mirror.iter().filter_map(|mirror| Some(("mirror", mirror.group.as_ref()?))))
             .chain(self.matches.iter().map(|found| ("matches", &found.group)));
         for (field, name) in named {
             if !self.groups.iter().any(|group| group.name == *name) {
@@ -316,6 +325,8 @@ impl Policy {
                 .and_then(|capacity| capacity.requests_per_endpoint),
             failover: self.failover.clone(),
             residency: self.residency.clone(),
+            mirror: self.mirror.clone(),
+            panic_percent: self.panic_percent,
             affinity: self.affinity.clone(),
             health_check: self.health_check.clone(),
             outliers: self.outliers.clone(),

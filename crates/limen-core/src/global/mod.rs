@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use target::{Address, Capacity, Protocol, Target, Verdict, Verdicts};
 pub use traffic::{
-    Affinity, Canary, ClientLimit, HeaderMatch, HealthCheck, HealthCheckKind, Outliers, Residency,
-    Retries, Split, Timeouts, TrafficRules, UpstreamTls,
+    Affinity, Canary, ClientLimit, HeaderMatch, HealthCheck, HealthCheckKind, Mirror, Outliers,
+    Residency, Retries, Split, Timeouts, TrafficRules, UpstreamTls,
 };
 
 /// The compiled form of one root.

@@ -13,9 +13,10 @@ use base64::engine::general_purpose::STANDARD;
 use limen_core::global::Global;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::{News, Running, Source};
+use crate::edges::OwnEdge;
 use crate::objects::{Key, Objects, SecretData};
 
 /// How often files are looked at.
@@ -166,7 +167,7 @@ fn stamps(path: &Path) -> Vec<(PathBuf, Option<SystemTime>, u64)> {
 }
 
 impl Source for ConfigFiles {
-    fn run(self: Box<Self>, publish: mpsc::Sender<News>) -> Running {
+    fn run(self: Box<Self>, publish: mpsc::Sender<News>, _: watch::Receiver<OwnEdge>) -> Running {
         Box::pin(async move {
             let mut last = Objects::default();
             let mut seen = None;

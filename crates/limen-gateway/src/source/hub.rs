@@ -10,12 +10,14 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use limen_api::GlobalIngress;
+use limen_api::{Edge, GlobalIngress};
+use limen_core::edge::Peer;
 use limen_core::global::Global;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::listed::{Listed, events, secret_data};
-use super::{News, Running, Source, disk};
+use super::{News, Running, Source, disk, meet};
+use crate::edges::OwnEdge;
 use crate::objects::{Objects, SecretData};
 
 /// Changes come in bursts; this is how long one is waited for.
@@ -30,7 +32,7 @@ pub struct Hub {
 }
 
 impl Source for Hub {
-    fn run(self: Box<Self>, publish: mpsc::Sender<News>) -> Running {
+    fn run(self: Box<Self>, publish: mpsc::Sender<News>, own: watch::Receiver<OwnEdge>) -> Running {
         Box::pin(async move {
             if let Some(folder) = &self.snapshot_dir {
                 let news = match disk::read(folder) {
@@ -44,7 +46,9 @@ impl Source for Hub {
                     return;
                 }
             }
-            self.follow(&publish).await;
+            let reporting = meet::keep_reporting(self.client.clone(), own);
+            let edges = self.follow_edges(&publish);
+            tokio::join!(self.follow(&publish), reporting, edges);
         })
     }
 }
@@ -98,6 +102,26 @@ impl Hub {
                 }
             } else {
                 away = false;
+            }
+        }
+    }
+
+    /// Other edges come and go by themselves: nothing else waits for them.
+    async fn follow_edges(&self, publish: &mpsc::Sender<News>) {
+        let mut edges: Listed<Peer> = Listed::default();
+        let mut edge_events = events::<Edge>(&self.client);
+        while let Some(event) = edge_events.next().await {
+            // A hub that has no such objects, or is away: gateways do without each other.
+            let Ok(event) = event else { continue };
+            if !edges.take(event, |edge| Some(meet::peer(edge))) || !edges.loaded {
+                continue;
+            }
+            for ((_, name), _) in edges.now.iter().filter(|(_, peer)| meet::is_gone(peer)) {
+                tokio::spawn(meet::remove(self.client.clone(), name.clone()));
+            }
+            let now = edges.now.iter().map(|((_, name), peer)| (name.clone(), peer.clone()));
+            if publish.send(News::Edges(now.collect())).await.is_err() {
+                return;
             }
         }
     }

@@ -88,6 +88,7 @@ impl World {
     pub(super) fn forget(&mut self, id: &RootId) {
         self.unindex(id);
         let Some(known) = self.roots.remove(id) else { return };
+        self.publish = true;
         if let Ok(root) = &known.root {
             let rivals = self.claims.remove(root);
             self.claimants_dirty(&rivals);
@@ -185,9 +186,11 @@ impl World {
         remarks.extend(compiled.remarks);
         let changed = compiled.global.as_ref() != before;
         if let Some(known) = self.roots.get_mut(id) {
+            self.publish |= known.compiled.is_none() && compiled.global.is_some();
             known.compiled = compiled.global.map(Arc::new);
         }
         if changed {
+            self.publish = true;
             self.records.push(Record::Global(key));
         }
         self.remark(id, remarks);

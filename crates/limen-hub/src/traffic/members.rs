@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use limen_api::{Cluster, ClusterSpec, Edge, PodNetwork};
+use limen_api::{Cluster, ClusterSpec, PodNetwork};
 use limen_core::compile::{Member, Touched, drained_percent};
 use limen_core::global::Verdict;
 use limen_core::locality::Locality;
@@ -117,7 +117,7 @@ impl World {
             self.all_dirty();
         }
         self.move_canaries();
-        self.edges_changed();
+        self.judge_edges();
     }
 
     /// Makes a client for each member whose address or credential has changed.
@@ -189,14 +189,6 @@ impl World {
             self.dirty.extend(concerned.into_iter().flatten().cloned());
         }
     }
-
-    pub(super) fn edge_changed(&mut self, name: String, edge: Edge) {
-        self.edges.insert(name, edge);
-        self.edges_changed();
-    }
-
-    /// What the edges say has changed, or has become too old to say anything.
-    pub(super) fn edges_changed(&mut self) {}
 }
 
 /// The part of a spec that a client is made from.

@@ -12,6 +12,7 @@
 //! force of a policy is in its status.
 
 mod compiling;
+mod edges;
 mod members;
 mod news;
 mod policies;
@@ -25,10 +26,14 @@ use limen_api::Edge;
 use limen_core::compile::{Claims, Key, Members};
 use limen_core::federated::Kind;
 use limen_core::global::Global;
+use limen_core::health::Judged;
 use limen_sync::{ObjectApi, Observation, Queue, Seen};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub use self::edges::Front;
+pub(crate) use self::edges::changed;
 
 use self::compiling::Known;
 use self::members::Link;
@@ -62,14 +67,21 @@ impl TrafficOptions {
 pub struct Traffic {
     stopping: DropGuard,
     task: tokio::task::JoinHandle<()>,
+    front: watch::Receiver<Arc<Front>>,
 }
 
 impl Traffic {
     /// Starts to compile. The hub must have been set up.
     pub fn start(options: TrafficOptions) -> Self {
         let stopping = CancellationToken::new();
-        let task = tokio::spawn(World::new(options).run(stopping.clone()));
-        Self { stopping: stopping.drop_guard(), task }
+        let (tell, front) = watch::channel(Arc::default());
+        let task = tokio::spawn(World::new(options, tell).run(stopping.clone()));
+        Self { stopping: stopping.drop_guard(), task, front }
+    }
+
+    /// Where clients reach roots, and how edges and endpoints of members are.
+    pub fn front(&self) -> watch::Receiver<Arc<Front>> {
+        self.front.clone()
     }
 
     /// Ends it, and returns when nothing is going on any more.
@@ -116,6 +128,13 @@ struct World {
     secrets: BTreeMap<String, SecretData>,
     reconnect: bool,
     edges: BTreeMap<String, Edge>,
+    /// Gateways whose addresses are shown.
+    live: BTreeSet<String>,
+    /// What the edges agree on, by cluster and address.
+    judged: BTreeMap<(String, String), Judged>,
+    front: watch::Sender<Arc<Front>>,
+    /// Something of what is published may have changed.
+    publish: bool,
     policies: BTreeMap<Key, KnownPolicy>,
     roots: HashMap<RootId, Known>,
     claims: Claims,
@@ -132,7 +151,7 @@ struct World {
 }
 
 impl World {
-    fn new(options: TrafficOptions) -> Self {
+    fn new(options: TrafficOptions, front: watch::Sender<Arc<Front>>) -> Self {
         // Replaced by the real one when the task runs.
         let (observers, _) = mpsc::channel(1);
         Self {
@@ -145,6 +164,10 @@ impl World {
             secrets: BTreeMap::new(),
             reconnect: true,
             edges: BTreeMap::new(),
+            live: BTreeSet::new(),
+            judged: BTreeMap::new(),
+            front,
+            publish: true,
             policies: BTreeMap::new(),
             roots: HashMap::new(),
             claims: Claims::default(),
@@ -173,6 +196,7 @@ impl World {
             if self.complete() {
                 self.connect(&mut connections);
                 self.compile_dirty();
+                self.publish_front();
                 self.write(&mut writes);
             }
             let due = match self.dirty.is_empty() {

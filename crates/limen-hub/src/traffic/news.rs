@@ -107,12 +107,12 @@ impl World {
             "GlobalIngress" => self.global_changed(key, &object),
             "Ingress" => {
                 let root = Root::of_ingress(&object).map_err(|error| error.to_string());
-                self.root_changed(RootKind::Ingress, key, object, root);
+                self.root_changed(RootKind::Ingress, &key, object, root);
             }
             "FederatedIngress" => {
                 let root = serde_json::from_value::<FederatedIngress>(object.clone());
                 let root = root.map(|root| root.root()).map_err(|error| error.to_string());
-                self.root_changed(RootKind::FederatedIngress, key, object, root);
+                self.root_changed(RootKind::FederatedIngress, &key, object, root);
             }
             _ if key.0 == NAMESPACE => {
                 self.secrets.insert(key.1, secret_data(&object));
@@ -127,7 +127,7 @@ impl World {
             "Cluster" => self.cluster_gone(&key.1),
             "Edge" => {
                 self.edges.remove(&key.1);
-                self.edges_changed();
+                self.see_who_lives();
             }
             "TrafficPolicy" => self.policy_gone(key),
             "GlobalIngress" => {
@@ -171,11 +171,11 @@ impl World {
     fn root_changed(
         &mut self,
         kind: RootKind,
-        key: Key,
+        key: &Key,
         object: Value,
         root: Result<Root, String>,
     ) {
-        let id = id(kind, &key);
+        let id = id(kind, key);
         let known = Known::new(object, root, self.options.domain.as_deref());
         if self.roots.get(&id).is_some_and(|before| before.same(&known)) {
             if let Some(before) = self.roots.get_mut(&id) {

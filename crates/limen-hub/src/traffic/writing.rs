@@ -69,7 +69,40 @@ impl World {
         }
         let drafts = std::mem::take(&mut known.events);
         let object = known.object.clone();
-        (!drafts.is_empty()).then_some(Letter::Events { id, object, drafts })
+        if !drafts.is_empty() {
+            // Whatever else there is to say comes after that.
+            self.records.push(Record::Root(root.clone()));
+            return Some(Letter::Events { id, object, drafts });
+        }
+        (root.kind == RootKind::FederatedIngress).then(|| self.status_of(root)).flatten()
+    }
+
+    /// The status of a FederatedIngress; those of Ingresses are merged from their leaves.
+    fn status_of(&self, root: &RootId) -> Option<Letter> {
+        let known = self.roots.get(root)?;
+        let addresses = match known.compiled {
+            Some(_) => self.gateway_addresses().into_iter().collect(),
+            None => Vec::new(),
+        };
+        let ready = known.compiled.is_some();
+        let message = known.remarks.join("; ");
+        let old = &known.object["status"];
+        let mut condition = condition(&message);
+        condition["type"] = json!("Ready");
+        condition["status"] = json!(if ready { "True" } else { "False" });
+        condition["reason"] = json!(if ready { "Compiled" } else { "NoTarget" });
+        if old["conditions"][0]["status"] == condition["status"] {
+            condition["lastTransitionTime"] = old["conditions"][0]["lastTransitionTime"].clone();
+        }
+        let status = json!({"addresses": addresses, "conditions": [condition]});
+        let same = old["conditions"] == status["conditions"]
+            && old["addresses"].as_array().map_or(0, Vec::len) == addresses.len()
+            && addresses
+                .iter()
+                .zip(old["addresses"].as_array().into_iter().flatten())
+                .all(|(a, b)| b == a);
+        let (id, patch) = (root.object(), json!({"status": status}));
+        (!same).then_some(Letter::Merge { id, part: "/status", patch })
     }
 
     fn about_global(&self, key: &Key) -> Option<Letter> {

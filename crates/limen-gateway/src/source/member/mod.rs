@@ -19,10 +19,11 @@ use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
 use kube::Client;
 use limen_core::locality::Locality;
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::listed::{Listed, events, secret_data};
 use super::{News, Running, Source};
+use crate::edges::OwnEdge;
 use crate::objects::{Objects, SecretData};
 
 /// Pods come and go in bursts; this is how long one is waited for.
@@ -64,7 +65,7 @@ impl Index {
 }
 
 impl Source for Member {
-    fn run(self: Box<Self>, publish: mpsc::Sender<News>) -> Running {
+    fn run(self: Box<Self>, publish: mpsc::Sender<News>, _: watch::Receiver<OwnEdge>) -> Running {
         Box::pin(async move { self.follow(&publish).await })
     }
 }
