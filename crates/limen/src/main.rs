@@ -8,6 +8,7 @@ mod join;
 mod play;
 mod roots;
 mod table;
+mod traffic;
 mod up;
 
 use std::process::ExitCode;
@@ -39,6 +40,10 @@ enum Command {
     Status(roots::Status),
     /// Let a deletion go on that was held back.
     Release(roots::Release),
+    /// Take traffic away from a cluster.
+    Drain(traffic::Drain),
+    /// Give traffic back to a cluster.
+    Undrain(traffic::Undrain),
     /// Explain a decision.
     #[command(subcommand)]
     Explain(roots::Explain),
@@ -64,6 +69,8 @@ fn main() -> ExitCode {
         Command::Clusters(clusters) => clusters.run(),
         Command::Status(status) => status.run(),
         Command::Release(release) => release.run(),
+        Command::Drain(drain) => drain.run(),
+        Command::Undrain(undrain) => undrain.run(),
         Command::Explain(explain) => explain.run(),
         Command::Crds(crds) => crds.run(),
         Command::Gateway(gateway) => gateway.run(),
