@@ -83,12 +83,13 @@ impl Whole {
         let api = ObjectApi::new(client.clone());
         limen_hub::set_up(&api).await?;
         try_join_all(members.iter().map(|member| join(&client, member))).await?;
+        let traffic = Traffic::start(TrafficOptions::new(api.clone()));
         let options = FederationOptions {
             probe_every: PROBE_EVERY,
+            front: Some(traffic.front()),
             ..FederationOptions::new(api.clone(), Home::Embedded)
         };
         let federation = Federation::start(options).await?;
-        let traffic = Traffic::start(TrafficOptions::new(api.clone()));
         say(&format!("clusters have joined ({} ms)", start.elapsed().as_millis()));
 
         let gateway = start_gateway(&client, &folder, edge, &ports)?;
@@ -170,8 +171,8 @@ impl Whole {
     pub(crate) async fn stop(self) {
         drop(self.admin);
         self.gateway.stop().await;
-        self.traffic.stop().await;
         self.federation.stop().await;
+        self.traffic.stop().await;
         futures::future::join_all(self.members.iter().map(|member| member.stop())).await;
         self.server.stop().await;
     }
@@ -254,6 +255,7 @@ fn start_gateway(client: &Client, folder: &Path, edge: &Place, ports: &Ports) ->
         https: vec![here(ports.https())],
         admin: Some(here(0)),
         locality: edge.locality(),
+        addresses: vec![Ipv4Addr::LOCALHOST.to_string()],
         drain: Duration::from_secs(1),
         ..Options::default()
     };
