@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::json;
 
 use super::stage::{MADE, Stage};
@@ -12,6 +12,7 @@ use crate::up::SAMPLE;
 const CLIENTS: usize = 8;
 const RATE: f64 = 12.0;
 const MOMENT: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The region that is nearest dies under load.
 pub(super) async fn failover(stage: &Stage) -> Result<()> {
@@ -49,7 +50,7 @@ pub(super) async fn drain(stage: &Stage) -> Result<()> {
     stage.patch("Cluster", nearest, json!({"spec": {"drain": true}})).await?;
     let mut failed = 0;
     stage
-        .until("nobody is sent there any more", Duration::from_secs(60), async || {
+        .until("nobody is sent there any more", PATIENCE, async || {
             let told = crowd.listen(Duration::from_millis(500)).await;
             failed += told.failed;
             Ok((told.answered() > 0 && told.share(nearest) == 0, told.summary()))
@@ -100,7 +101,7 @@ pub(super) async fn split_brain(stage: &Stage) -> Result<()> {
         stage.trouble(cluster, "partition-hub").await?;
     }
     stage
-        .until("the hub knows it", Duration::from_secs(60), async || {
+        .until("the hub knows it", PATIENCE, async || {
             let mut found = Vec::new();
             for cluster in stage.clusters() {
                 let object = stage.get("federation", "Cluster", cluster).await?;
@@ -124,7 +125,7 @@ pub(super) async fn split_brain(stage: &Stage) -> Result<()> {
         stage.trouble(cluster, "restore").await?;
     }
     stage
-        .until("every cluster has three pods", Duration::from_secs(60), async || {
+        .until("every cluster has three pods", PATIENCE, async || {
             let mut found = Vec::new();
             for cluster in stage.clusters() {
                 let object = stage.get(cluster, "Deployment", SAMPLE).await?;
@@ -162,6 +163,64 @@ pub(super) async fn overflow(stage: &Stage) -> Result<()> {
 }
 
 /// A new version is broken, and is rolled back.
-pub(super) async fn canary(_: &Stage) -> Result<()> {
-    bail!("the canary story is to come: gateways do not report to the hub yet how a version does")
+pub(super) async fn canary(stage: &Stage) -> Result<()> {
+    let Some((trial, others)) = stage.clusters().split_last() else { return Ok(()) };
+    let crowd = stage.crowd(CLIENTS, RATE);
+    stage.settled(&crowd, "everybody gets version 1", |told| told.failed == 0).await?;
+    stage.say(&format!("{trial} gets version 2, which is broken"));
+    let image = json!({"path": "/spec/template/spec/containers/0/image",
+        "value": "zone-printer:v2-broken"});
+    let placement = json!({
+        "apiVersion": "limen.dev/v1alpha1", "kind": "PlacementPolicy",
+        "metadata": {"name": MADE, "namespace": "default"},
+        "spec": {
+            "roots": [{"kind": "Deployment", "name": SAMPLE}],
+            "placement": {"clusterSelector": {}},
+            "overrides": [{"clusterName": trial, "clusterOverrides": [image]}],
+        },
+    });
+    stage.apply("PlacementPolicy", placement).await?;
+    stage
+        .until("it runs there", PATIENCE, async || {
+            let leaf = stage.get(trial, "Deployment", SAMPLE).await?;
+            let image = &leaf["spec"]["template"]["spec"]["containers"][0]["image"];
+            let status = &leaf["status"];
+            let done = status["observedGeneration"] == leaf["metadata"]["generation"]
+                && status["updatedReplicas"] == status["replicas"];
+            Ok((image == "zone-printer:v2-broken" && done, format!("{image}, {status}")))
+        })
+        .await?;
+    stage.say(
+        "it is to get 20 % of all requests, then 50 %, as long as 95 % of its answers are good",
+    );
+    let policy = json!({
+        "apiVersion": "limen.dev/v1alpha1", "kind": "TrafficPolicy",
+        "metadata": {"name": MADE, "namespace": "default"},
+        "spec": {
+            "targetRef": {"kind": "Ingress", "name": SAMPLE},
+            "groups": [{"name": "v1", "clusters": others}, {"name": "v2", "clusters": [trial]}],
+            "canary": {"group": "v2", "steps": [20, 50], "stepSeconds": 5,
+                "minSuccessPercent": 95.0, "minRequests": 20},
+        },
+    });
+    crowd.told();
+    stage.apply("TrafficPolicy", policy).await?;
+    stage
+        .until("the hub rolls it back", PATIENCE, async || {
+            let policy = stage.get("federation", "TrafficPolicy", MADE).await?;
+            let canary = &policy["status"]["canary"];
+            Ok((canary["phase"] == "RolledBack", canary.to_string()))
+        })
+        .await?;
+    let policy = stage.get("federation", "TrafficPolicy", MADE).await?;
+    stage.say(policy["status"]["canary"]["message"].as_str().unwrap_or_default());
+    let told = crowd.told();
+    stage.say(&told.summary());
+    let tried = told.failed > 0 && told.failed < told.answered() / 4;
+    stage.check(tried, "a few clients met it, most did not", &told.summary())?;
+    stage.settled(&crowd, "everybody gets version 1", |told| told.failed == 0).await?;
+    let told = crowd.listen(MOMENT).await;
+    stage.check(told.failed == 0, "and it stays so", &told.summary())?;
+    crowd.disperse().await;
+    Ok(())
 }

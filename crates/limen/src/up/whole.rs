@@ -182,8 +182,8 @@ impl Whole {
         drop(self.page);
         drop(self.admin);
         self.gateway.stop().await;
-        self.traffic.stop().await;
         self.federation.stop().await;
+        self.traffic.stop().await;
         futures::future::join_all(self.members.iter().map(|member| member.stop())).await;
         self.server.stop().await;
     }
@@ -266,6 +266,7 @@ fn start_gateway(client: &Client, folder: &Path, edge: &Place, ports: &Ports) ->
         https: vec![here(ports.https())],
         admin: Some(here(0)),
         locality: edge.locality(),
+        addresses: vec![Ipv4Addr::LOCALHOST.to_string()],
         drain: Duration::from_secs(1),
         ..Options::default()
     };

@@ -90,7 +90,8 @@ async fn the_guide_works_as_it_is_written() {
         said.contains("127.18.0.1")
     });
     guide.until("kubectl --context=federation-cluster describe ingress myingress", |said| {
-        said.contains("Address:") && said.contains("127.18.0.1")
+        // The address of the gateway, which is the one in front of all clusters.
+        said.contains("Address:          127.0.0.1")
     });
     guide.run("kubectl --context=federation-cluster create -f services/nginx.yaml").unwrap();
     guide.run("kubectl --context=federation-cluster create -f myreplicaset.yaml").unwrap();
