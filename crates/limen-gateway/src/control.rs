@@ -1,5 +1,6 @@
 //! The control thread: objects in, snapshots out; probers, admin endpoints.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -60,11 +61,11 @@ async fn obey(shared: &Arc<Shared>, mut news: mpsc::Receiver<News>, ready: &watc
 fn apply(shared: &Shared, compiler: &mut Compiler, objects: &Objects) {
     let start = Instant::now();
     let (snapshot, probes) = compiler.compile(objects);
-    let known = shared.snapshot.load();
-    for problem in &snapshot.problems {
-        if !known.problems.contains(problem) {
-            tracing::warn!("{problem}");
-        }
+    let before = shared.snapshot.load();
+    // As many as there are roots, when all of them name the same missing Secret.
+    let known: HashSet<&String> = before.problems.iter().collect();
+    for problem in snapshot.problems.iter().filter(|problem| !known.contains(problem)) {
+        tracing::warn!("{problem}");
     }
     let roots = snapshot.ingresses.len();
     let old = shared.snapshot.swap(Arc::new(snapshot));
