@@ -1,9 +1,13 @@
 //! Gateways on loopback, with real sockets on both sides.
 
 mod bed;
+mod floods;
 mod forwarding;
 mod life;
+#[cfg(feature = "e2e")]
+mod nginx;
 mod ordinary;
+mod patience;
 mod protocols;
 mod seen;
 mod smuggling;
