@@ -42,6 +42,11 @@ bench-gateway *arguments:
     cargo build --release -p limen
     tools/bench-gateway {{arguments}}
 
+# A gateway under load while targets are killed, hang and reset, routes change and clients misbehave; 5 minutes unless --seconds says otherwise.
+soak *arguments:
+    cargo build --release -p limen
+    tools/soak-gateway {{arguments}}
+
 # Limen and a real kube-apiserver answer the same requests; every difference is listed or printed.
 blackbox:
     tools/python-client

@@ -1,4 +1,4 @@
-//! The access log: one JSON line for each exchange.
+//! The access log: one JSON line for each exchange, or for a share of them.
 //!
 //! Workers hand entries to a thread of the log's own and never wait for it: when it cannot keep
 //! up, entries are dropped and counted.
@@ -13,6 +13,7 @@ use http::{HeaderValue, Method, Version};
 use serde::Serialize;
 
 use crate::options::AccessLogTo;
+use crate::upstream::random;
 
 /// Entries that may wait to be written.
 const WAITING: usize = 16 * 1024;
@@ -109,16 +110,20 @@ struct Line<'a> {
 }
 
 /// Where entries are handed in.
-pub(crate) struct AccessLog(Option<SyncSender<Box<Entry>>>);
+pub(crate) struct AccessLog {
+    entries: Option<SyncSender<Box<Entry>>>,
+    /// The share of exchanges that are logged, of all numbers of 64 bits.
+    share: u64,
+}
 
 impl AccessLog {
     /// A log that takes nothing.
     pub(crate) fn off() -> Self {
-        Self(None)
+        Self { entries: None, share: 0 }
     }
 
     /// Opens the log and starts its thread, which ends when the log is dropped.
-    pub(crate) fn open(to: &AccessLogTo) -> std::io::Result<Self> {
+    pub(crate) fn open(to: &AccessLogTo, share: f64) -> std::io::Result<Self> {
         let out: Box<dyn Write + Send> = match to {
             AccessLogTo::Stdout => Box::new(std::io::stdout()),
             AccessLogTo::File(path) => {
@@ -128,16 +133,22 @@ impl AccessLog {
         let (sender, entries) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("limen-log".to_owned());
         thread.spawn(move || write_all(&entries, BufWriter::new(out)))?;
-        Ok(Self(Some(sender)))
+        // Casts of floating point numbers stop at the ends of the range.
+        Ok(Self { entries: Some(sender), share: (share * u64::MAX as f64) as u64 })
     }
 
     pub(crate) fn is_on(&self) -> bool {
-        self.0.is_some()
+        self.entries.is_some()
+    }
+
+    /// Whether an exchange that begins is one that is logged.
+    pub(crate) fn picks(&self) -> bool {
+        self.is_on() && (self.share == u64::MAX || random() < self.share)
     }
 
     /// Hands an entry in. Whether there was room for it.
     pub(crate) fn write(&self, entry: Box<Entry>) -> bool {
-        self.0.as_ref().is_none_or(|log| log.try_send(entry).is_ok())
+        self.entries.as_ref().is_none_or(|log| log.try_send(entry).is_ok())
     }
 }
 

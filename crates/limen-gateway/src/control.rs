@@ -1,6 +1,6 @@
 //! The control thread: objects in, snapshots out; probers, admin endpoints.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Instant;
@@ -131,11 +131,11 @@ fn latencies(snapshot: &Snapshot) -> BTreeMap<String, f64> {
 fn apply(shared: &Shared, compiler: &mut Compiler, objects: &Objects) {
     let start = Instant::now();
     let (snapshot, probes) = compiler.compile(objects);
-    let known = shared.snapshot.load();
-    for problem in &snapshot.problems {
-        if !known.problems.contains(problem) {
-            tracing::warn!("{problem}");
-        }
+    let before = shared.snapshot.load();
+    // As many as there are roots, when all of them name the same missing Secret.
+    let known: HashSet<&String> = before.problems.iter().collect();
+    for problem in snapshot.problems.iter().filter(|problem| !known.contains(problem)) {
+        tracing::warn!("{problem}");
     }
     let roots = snapshot.ingresses.len();
     let old = shared.snapshot.swap(Arc::new(snapshot));

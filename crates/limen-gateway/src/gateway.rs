@@ -181,7 +181,9 @@ fn share(options: Options, https_port: u16) -> Result<Shared, StartError> {
         ServerTls::new(snapshot.clone()).map_err(|error| StartError::Tls(error.to_string()))?;
     let log = match &options.access_log {
         None => AccessLog::off(),
-        Some(to) => AccessLog::open(to).map_err(StartError::AccessLog)?,
+        Some(to) => {
+            AccessLog::open(to, options.access_log_sample).map_err(StartError::AccessLog)?
+        }
     };
     Ok(Shared {
         options,

@@ -34,6 +34,8 @@ pub struct Options {
     pub proxy_protocol: bool,
     /// Where requests are logged.
     pub access_log: Option<AccessLogTo>,
+    /// The share of requests that are logged, from 0 to 1, picked at random.
+    pub access_log_sample: f64,
     /// What clients may ask for.
     pub limits: Limits,
     /// How long requests may take to finish once the gateway is to stop.
@@ -96,6 +98,7 @@ impl Default for Options {
             trusted_proxies: Vec::new(),
             proxy_protocol: false,
             access_log: None,
+            access_log_sample: 1.0,
             limits: Limits::default(),
             drain: Duration::from_secs(30),
         }

@@ -58,6 +58,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A network namespace could not be made or connected.
+    #[error("cannot make a network of its own for the test: {reason}; run it as root")]
+    MakeNetwork {
+        /// The step that failed, and what the system said.
+        reason: String,
+    },
     /// Another process took one of the ports first.
     #[error("{program} found its port taken; the end of its log:\n{log_tail}")]
     PortTaken {

@@ -14,6 +14,8 @@
 //! by side and never meet. Nothing is mocked, shared or kept: what a test sees
 //! is what it would see in a cluster without nodes.
 //!
+//! A [`Network`] gives a test addresses of its own, for what plays the pods of a cluster.
+//!
 //! A test that asks for a control plane must get one. When the binaries are not
 //! there, starting fails with the way to get them; it never skips.
 //!
@@ -34,6 +36,7 @@ mod etcd;
 mod folder;
 mod kubeconfig;
 mod kubectl;
+mod network;
 mod ports;
 mod probe;
 mod server;
@@ -44,3 +47,4 @@ pub use certificates::ClientTls;
 pub use control_plane::{ControlPlane, ControlPlaneBuilder};
 pub use error::Error;
 pub use etcd::{Etcd, EtcdBuilder};
+pub use network::Network;

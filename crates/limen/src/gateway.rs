@@ -26,6 +26,10 @@ Examples:
   limen gateway --hub-kubeconfig ./hub/kubeconfig --snapshot-dir ./gateway \\
       --http 0.0.0.0:80 --https 0.0.0.0:443 --region europe-west3
 
+  # One request in a hundred as a JSON line
+  limen gateway --config examples/gateway.yaml --http 127.0.0.1:8080 \\
+      --access-log /var/log/limen.json --access-log-sample 0.01
+
   # The Ingress controller of one cluster
   limen gateway --member-kubeconfig ./kubeconfig --ingress-class limen \\
       --http 0.0.0.0:80 --publish-address 203.0.113.7")]
@@ -105,6 +109,10 @@ pub(crate) struct Gateway {
     /// Log every request as a JSON line to this file, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
     access_log: Option<PathBuf>,
+
+    /// Log only this share of the requests, from 0 to 1, picked at random
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share, requires = "access_log")]
+    access_log_sample: f64,
 
     /// Client connections at once
     #[arg(long, default_value_t = Limits::default().connections)]
@@ -207,9 +215,17 @@ impl Gateway {
                 Some("-") => AccessLogTo::Stdout,
                 _ => AccessLogTo::File(path),
             }),
+            access_log_sample: self.access_log_sample,
             limits: Limits { connections: self.max_connections, ..defaults.limits },
             drain: Duration::from_secs(self.drain_seconds),
         })
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("take a number from 0 to 1, such as 0.01 for one request in a hundred".to_owned()),
     }
 }
 

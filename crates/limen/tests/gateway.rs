@@ -1,9 +1,10 @@
 //! `limen gateway` as a process: routes from files, from a hub that goes away, from one cluster.
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod process;
+
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::networking::v1::Ingress;
@@ -14,49 +15,11 @@ use kube::{Api, Client, Config, CustomResourceExt};
 use limen_api::GlobalIngress;
 use serde_json::{Value, json};
 
-/// A process that is killed, at the latest, when the test ends.
-struct Process(Child);
+use process::{Process, free_port};
 
-impl Process {
-    /// Starts it and waits for its first line.
-    fn start(arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_limen"))
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        assert!(line.contains("is ready"), "{line}");
-        // What it says later must not fill the pipe.
-        std::thread::spawn(move || output.read_to_string(&mut String::new()));
-        Self(process)
-    }
-
-    fn hub(folder: &Path) -> Self {
-        let listen = format!("127.0.0.1:{}", free_port());
-        Self::start(&["hub", "--data-dir", folder.to_str().unwrap(), "--listen", &listen])
-    }
-
-    /// Tells it to end, and waits until it has.
-    fn terminate(mut self) {
-        let id = self.0.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        assert!(self.0.wait().unwrap().success());
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+fn hub(folder: &Path) -> Process {
+    let listen = format!("127.0.0.1:{}", free_port());
+    Process::start(&["hub", "--data-dir", folder.to_str().unwrap(), "--listen", &listen])
 }
 
 /// Something that answers every connection with `hello`.
@@ -130,7 +93,7 @@ fn routes_come_from_a_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_serves_while_its_hub_is_away_also_after_a_restart() {
     let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let hub = Process::hub(data.path());
+    let hub = hub(data.path());
     let client = client(data.path()).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.create(&PostParams::default(), &GlobalIngress::crd()).await.unwrap();
@@ -172,7 +135,7 @@ async fn a_gateway_serves_while_its_hub_is_away_also_after_a_restart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_is_the_ingress_controller_of_a_cluster() {
     let data = tempfile::tempdir().unwrap();
-    let _cluster = Process::hub(data.path());
+    let _cluster = hub(data.path());
     let client = client(data.path()).await;
     let services: Api<k8s_openapi::api::core::v1::Service> =
         Api::default_namespaced(client.clone());

@@ -34,13 +34,13 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// `entry` is asked for only if requests are logged.
+    /// `entry` is asked for only if this request is logged.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         started: Instant,
         entry: impl FnOnce() -> Entry,
     ) -> Self {
-        let entry = shared.log.is_on().then(|| Box::new(entry()));
+        let entry = shared.log.picks().then(|| Box::new(entry()));
         Self {
             shared: shared.clone(),
             started,

@@ -7,7 +7,6 @@
 
 mod fast;
 mod proxy_header;
-mod rewound;
 pub(crate) mod strict;
 mod strict_io;
 
@@ -34,7 +33,6 @@ use tokio_rustls::LazyConfigAcceptor;
 use crate::proxy::{self, Client};
 use crate::worker::Shared;
 use fast::{Ended, Fast};
-use rewound::Rewound;
 use strict_io::StrictIo;
 
 /// Counts an open client connection until it is dropped.
@@ -155,12 +153,12 @@ where
     if let Ended::HandOver(stream, read) =
         Fast::new(stream, shared.clone(), client.clone()).run().await
     {
-        Box::pin(serve_unusual(shared, Rewound::new(stream, read), client)).await;
+        Box::pin(serve_unusual(shared, stream, read, client)).await;
     }
 }
 
-/// Serves a connection that has shown to be out of the ordinary.
-async fn serve_unusual<I>(shared: Arc<Shared>, stream: I, client: Arc<Client>)
+/// Serves a connection that has shown to be out of the ordinary, and of which this has been read.
+async fn serve_unusual<I>(shared: Arc<Shared>, stream: I, read: Vec<u8>, client: Arc<Client>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -172,7 +170,7 @@ where
         .max_headers(limits.headers)
         .max_header_size(limits.head_bytes)
         .half_close(false);
-    let io = TokioIo::new(StrictIo::new(stream, shared.clone(), client.clone()));
+    let io = TokioIo::new(StrictIo::new(stream, read, shared.clone(), client.clone()));
     let (stopping, state) = (shared.clone(), shared.clone());
     let service = service_fn(move |request: Request<Incoming>| {
         let (shared, client) = (state.clone(), client.clone());
@@ -203,7 +201,9 @@ where
     let (stopping, state) = (shared.clone(), shared.clone());
     let service = service_fn(move |request: Request<Incoming>| {
         let (shared, client) = (state.clone(), client.clone());
-        async move { Ok::<_, std::convert::Infallible>(proxy::handle(shared, client, request).await) }
+        // Boxed where it is made: on its way to a task of its own it is moved many times.
+        let handled = Box::pin(proxy::handle(shared, client, request));
+        async move { Ok::<_, std::convert::Infallible>(handled.await) }
     });
     let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     until_stop(&stopping, connection, http2::Connection::graceful_shutdown).await;

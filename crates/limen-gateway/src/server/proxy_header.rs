@@ -92,10 +92,54 @@ mod tests {
         }
     }
 
+    /// The header that names a client.
+    fn naming(client: SocketAddr, extensions: &[u8]) -> Vec<u8> {
+        let port = client.port().to_be_bytes();
+        let (family, ip, other) = match client.ip() {
+            IpAddr::V4(ip) => (0x11, ip.octets().to_vec(), vec![9; 4]),
+            IpAddr::V6(ip) => (0x21, ip.octets().to_vec(), vec![9; 16]),
+        };
+        header(1, family, &[&ip[..], &other, &port, &[0, 80], extensions].concat())
+    }
+
+    fn block_on<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+    }
+
     proptest! {
         #[test]
         fn no_header_is_too_strange(command in 0_u8..16, family: u8, rest: Vec<u8>) {
             let _ = parse(command, family, &rest);
+        }
+
+        #[test]
+        fn whoever_is_named_is_read_in_one_piece_or_two(
+            ip: IpAddr, port: u16,
+            extensions in prop::collection::vec(any::<u8>(), 0..900),
+            behind: Vec<u8>, cut: prop::sample::Index,
+        ) {
+            let client = SocketAddr::new(ip, port);
+            let bytes = [naming(client, &extensions), behind.clone()].concat();
+            let (first, second) = bytes.split_at(cut.index(bytes.len()));
+            let (named, left) = block_on(async {
+                let mut stream = first.chain(second);
+                let named = read(&mut stream).await;
+                let mut left = Vec::new();
+                stream.read_to_end(&mut left).await.unwrap();
+                (named, left)
+            });
+            prop_assert_eq!(named.unwrap(), Some(client));
+            prop_assert_eq!(left, behind);
+        }
+
+        #[test]
+        fn streams_are_read_no_further_than_the_longest_header(
+            start in prop_oneof![Just(SIGNATURE.to_vec()), prop::collection::vec(any::<u8>(), 0..16)],
+            rest in prop::collection::vec(any::<u8>(), 2000..4000),
+        ) {
+            let bytes = [start, rest].concat();
+            let (_, left) = block_on(read_all(&bytes));
+            prop_assert!(bytes.len() - left <= 16 + LONGEST);
         }
     }
 }

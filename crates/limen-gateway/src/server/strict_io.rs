@@ -13,16 +13,21 @@ use super::strict::Strict;
 use crate::proxy::Client;
 use crate::worker::Shared;
 
-/// A stream whose bytes are checked on the way in.
+/// A stream of which something has been read already, and whose bytes are checked on the way in.
 ///
-/// Where the bytes go wrong the reader gets a NUL in their place, and then the end. A NUL is wrong
+/// What has been read is given once more, and then the rest. Where the bytes go wrong the reader gets a NUL in their place, and then the end. A NUL is wrong
 /// everywhere in HTTP, so the reader answers 400 and closes, in order behind the requests before.
 pub(super) struct StrictIo<I> {
     inner: I,
+    read: Vec<u8>,
+    /// How much of it has been given.
+    given: usize,
     strict: Strict,
     spoilt: Spoilt,
     /// Runs while a head has begun and not ended.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client takes nothing of what is sent to it.
+    stuck: Option<Pin<Box<Sleep>>>,
     shared: Arc<Shared>,
     client: Arc<Client>,
 }
@@ -35,9 +40,58 @@ enum Spoilt {
 }
 
 impl<I> StrictIo<I> {
-    pub(super) fn new(inner: I, shared: Arc<Shared>, client: Arc<Client>) -> Self {
+    pub(super) fn new(inner: I, read: Vec<u8>, shared: Arc<Shared>, client: Arc<Client>) -> Self {
         let strict = Strict::new(shared.options.limits.head_bytes);
-        Self { inner, strict, spoilt: Spoilt::No, deadline: None, shared, client }
+        Self {
+            inner,
+            read,
+            given: 0,
+            strict,
+            spoilt: Spoilt::No,
+            deadline: None,
+            stuck: None,
+            shared,
+            client,
+        }
+    }
+
+    /// What came of sending something, unless the client has not taken anything for too long.
+    fn sent<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<std::io::Result<T>>,
+    ) -> Poll<std::io::Result<T>> {
+        // What a tunnel carries has times of its own.
+        if polled.is_ready() || self.client.tunnel.load(Ordering::Relaxed) {
+            self.stuck = None;
+            return polled;
+        }
+        let patience = self.shared.options.limits.idle;
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        match stuck.as_mut().poll(context) {
+            Poll::Ready(()) => {
+                Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the client takes nothing")))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<I: AsyncRead + Unpin> StrictIo<I> {
+    fn poll_raw(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let left = &self.read[self.given..];
+        if left.is_empty() {
+            (self.read, self.given) = (Vec::new(), 0);
+            return Pin::new(&mut self.inner).poll_read(context, buffer);
+        }
+        let length = left.len().min(buffer.remaining());
+        buffer.put_slice(&left[..length]);
+        self.given += length;
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -58,10 +112,10 @@ impl<I: AsyncRead + Unpin> AsyncRead for StrictIo<I> {
             Spoilt::Ended => return Poll::Ready(Ok(())),
         }
         if this.client.tunnel.load(Ordering::Relaxed) {
-            return Pin::new(&mut this.inner).poll_read(context, buffer);
+            return this.poll_raw(context, buffer);
         }
         let before = buffer.filled().len();
-        match Pin::new(&mut this.inner).poll_read(context, buffer) {
+        match this.poll_raw(context, buffer) {
             Poll::Ready(Ok(())) => {}
             Poll::Pending => {
                 if let Some(deadline) = &mut this.deadline
@@ -101,7 +155,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for StrictIo<I> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, bytes)
+        let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.sent(context, polled)
     }
 
     fn poll_write_vectored(
@@ -109,7 +164,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for StrictIo<I> {
         context: &mut Context<'_>,
         slices: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+        let polled = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        self.sent(context, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -120,13 +176,15 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for StrictIo<I> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
+        let polled = Pin::new(&mut self.inner).poll_flush(context);
+        self.sent(context, polled)
     }
 
     fn poll_shutdown(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        let polled = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.sent(context, polled)
     }
 }

@@ -140,3 +140,43 @@ impl Drop for Outstanding {
         self.0.outstanding.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use limen_core::global::Protocol;
+
+    use super::super::endpoint::Destination;
+    use super::*;
+
+    fn address(since: u64) -> Arc<Address> {
+        let destination = Destination::Ip("192.0.2.1:80".parse().unwrap());
+        let endpoint = Arc::new(Endpoint::new(destination, Protocol::Http, None));
+        Arc::new(Address::new(endpoint, None, since))
+    }
+
+    #[test]
+    fn a_new_address_seems_busier_than_it_is_for_a_while() {
+        let new = address(1000);
+        let _busy = Outstanding::new(new.clone());
+        let loads = [1000, 6000, 11_000, 60_000].map(|now| new.load(now, 10_000).unwrap());
+        assert!(loads.is_sorted_by(|earlier, later| earlier >= later), "{loads:?}");
+        assert!(loads[0] >= 10 * loads[2], "it starts with a small share: {loads:?}");
+        assert_eq!(loads[2], loads[3], "and ends with the whole: {loads:?}");
+        assert_eq!(new.load(1000, 0), Some(1), "where nothing is asked for, at once");
+    }
+
+    #[test]
+    fn an_address_on_probation_gets_one_request_at_a_time() {
+        let rules = Outliers { consecutive_failures: 1, eject_seconds: 1, ..Outliers::default() };
+        let address = address(0);
+        assert!(address.failed(&rules, 0, || true));
+        assert_eq!(address.load(500, 0), None, "it is ejected");
+        assert!(address.on_probation(1500));
+        assert_eq!(address.load(1500, 0), Some(0));
+        let one = Outstanding::new(address.clone());
+        assert_eq!(address.load(1500, 0), None, "another finds out first");
+        drop(one);
+        address.succeeded();
+        assert!(address.load(1500, 0).is_some());
+    }
+}

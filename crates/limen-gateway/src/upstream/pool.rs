@@ -96,7 +96,9 @@ pub(crate) async fn lease(
             return Ok(Lease { endpoint: endpoint.id, sender: Some(sender) });
         }
     }
-    let sender = connect(endpoint, server_name, patience, most).await?;
+    // Rare, and larger than all the rest of a request: boxed, so that not every request is moved
+    // about with room for it.
+    let sender = Box::pin(connect(endpoint, server_name, patience, most)).await?;
     if let Sender::Http2(sender) = &sender {
         let copy = Sender::Http2(sender.clone());
         POOL.with_borrow_mut(|pool| pool.put(endpoint.id, copy));

@@ -2,10 +2,14 @@
 
 mod affinity;
 mod bed;
+mod floods;
 mod forwarding;
 mod life;
+#[cfg(feature = "e2e")]
+mod nginx;
 mod ordinary;
 mod overflow;
+mod patience;
 mod protocols;
 mod seen;
 mod smuggling;

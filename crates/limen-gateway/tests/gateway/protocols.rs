@@ -225,3 +225,33 @@ async fn the_proxy_header_names_the_client() {
     assert_eq!(Reply::parse(&reply).body, "192.0.2.9");
     assert!(crate::bed::exchange(bed.http(), request).await.is_empty());
 }
+
+#[tokio::test]
+async fn both_sides_may_speak_ipv6() {
+    let listener = tokio::net::TcpListener::bind("[::1]:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = [0; 4096];
+            let length = stream.read(&mut head).await.unwrap();
+            let head = String::from_utf8_lossy(&head[..length]).to_lowercase();
+            let named = head.contains("x-forwarded-for: ::1\r\n")
+                && head.contains("forwarded: for=\"[::1]\";proto=http;host=\"[::1]\"");
+            let body = if named { "six" } else { "odd" };
+            let answer =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    let mut options = options();
+    options.http = vec!["[::1]:0".parse().unwrap()];
+    let mut root = global(vec![target("c", &[address])]);
+    root.rules[0].host = String::new();
+    let bed = Bed::with(options, objects([root])).await;
+    let port = bed.http().port();
+    for unusual in ["", "TE: trailers\r\n"] {
+        let request =
+            format!("GET / HTTP/1.1\r\nHost: [::1]:{port}\r\n{unusual}Connection: close\r\n\r\n");
+        assert_eq!(bed.send(&request).await.body, "six", "{unusual:?}");
+    }
+}

@@ -96,3 +96,28 @@ async fn the_access_log_has_a_line_for_every_request() {
     assert_eq!(lines[0]["complete"], true);
     assert_eq!(lines[1]["status"], 404);
 }
+
+#[tokio::test]
+async fn a_share_of_the_requests_can_be_logged() {
+    let upstream = Upstream::named("c").await;
+    let folder = tempfile::tempdir().unwrap();
+    let logged = async |share: f64| {
+        let file = folder.path().join(format!("{share}.log"));
+        let mut options = options();
+        options.access_log = Some(AccessLogTo::File(file.clone()));
+        options.access_log_sample = share;
+        let routes = objects([global(vec![target("c", &[upstream.address])])]);
+        let bed = Bed::with(options, routes).await;
+        let many = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n".repeat(399);
+        bed.send(&format!("{many}GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"))
+            .await;
+        let metrics = bed.admin("/metrics").await.body;
+        assert!(metrics.contains("class=\"2xx\"} 400"), "{metrics}");
+        bed.gateway.stop().await;
+        std::fs::read_to_string(&file).unwrap().lines().count()
+    };
+    assert_eq!(logged(0.0).await, 0);
+    // Two hundred, give or take ten standard deviations.
+    let half = logged(0.5).await;
+    assert!((100..300).contains(&half), "{half}");
+}

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 
 use crate::bed::{Bed, Reply, Upstream, answer, exchange, global, target};
 
-const CASES: &[(&str, &[u8])] = &[
+pub(crate) const CASES: &[(&str, &[u8])] = &[
     ("length and coding", b"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
     ("coding and length", b"POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"),
     ("length 0 and coding", b"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
@@ -101,9 +101,10 @@ const CASES: &[(&str, &[u8])] = &[
     ("a bare line feed in the trailers", b"POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\n\r\n"),
 ];
 
-const SECOND: &[u8] = b"GET /second HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+pub(crate) const SECOND: &[u8] =
+    b"GET /second HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
 
-async fn echo(request: Request<Incoming>) -> crate::bed::Answer {
+pub(crate) async fn echo(request: Request<Incoming>) -> crate::bed::Answer {
     let path = request.uri().path().to_owned();
     match request.into_body().collect().await {
         Ok(body) => answer(format!("[{path} {}]", body.to_bytes().len())),

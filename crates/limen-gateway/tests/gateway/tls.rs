@@ -2,8 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use limen_core::global::{ClientRules, Global, Protocol, TlsHosts, TrafficRules, UpstreamTls};
+use limen_core::global::{
+    ClientRules, Global, Protocol, Timeouts, TlsHosts, TrafficRules, UpstreamTls,
+};
 use limen_gateway::{Objects, SecretData};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -228,5 +231,110 @@ async fn targets_are_verified_before_they_get_anything() {
         }
         let bed = Bed::with(options(), routes).await;
         assert_eq!(bed.get("/").await.status, status, "{rules:?}");
+    }
+}
+
+/// A gateway that serves `a.test` over TLS.
+async fn served(authority: &Authority, options: limen_gateway::Options, root: Global) -> Bed {
+    let mut routes = objects([with_tls(root, &["a.test"], "cert")]);
+    add_secret(&mut routes, "cert", authority.secret(&["a.test"]));
+    Bed::with(options, routes).await
+}
+
+#[tokio::test]
+async fn sessions_are_resumed_in_both_versions_of_tls() {
+    let authority = Authority::new();
+    let upstream = Upstream::named("up").await;
+    let root = global(vec![target("c", &[upstream.address])]);
+    let bed = served(&authority, options(), root).await;
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        provider();
+        let config = ClientConfig::builder_with_protocol_versions(&[version])
+            .with_root_certificates(authority.roots())
+            .with_no_client_auth();
+        let config = Arc::new(config);
+        let mut kinds = Vec::new();
+        for _ in 0..2 {
+            let stream = TcpStream::connect(bed.gateway.https()[0]).await.unwrap();
+            let name = ServerName::try_from("a.test").unwrap();
+            let connector = TlsConnector::from(config.clone());
+            let mut stream = connector.connect(name, stream).await.unwrap();
+            let request = b"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+            stream.write_all(request).await.unwrap();
+            let mut read = Vec::new();
+            stream.read_to_end(&mut read).await.unwrap();
+            assert_eq!(Reply::parse(&read).body, "up");
+            kinds.push(stream.get_ref().1.handshake_kind().unwrap());
+        }
+        let expected = [rustls::HandshakeKind::Full, rustls::HandshakeKind::Resumed];
+        assert_eq!(kinds, expected, "{version:?}");
+    }
+}
+
+#[tokio::test]
+async fn http2_is_spoken_where_it_is_asked_for() {
+    let authority = Authority::new();
+    let upstream = Upstream::named("up").await;
+    let root = global(vec![target("c", &[upstream.address])]);
+    let bed = served(&authority, options(), root).await;
+    let mut config = authority.client();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let stream = TcpStream::connect(bed.gateway.https()[0]).await.unwrap();
+    let name = ServerName::try_from("a.test").unwrap();
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(
+        hyper_util::rt::TokioExecutor::new(),
+        hyper_util::rt::TokioIo::new(stream),
+    )
+    .await
+    .unwrap();
+    tokio::spawn(connection);
+    let empty = http_body_util::Empty::<bytes::Bytes>::new();
+    let request = http::Request::get("https://a.test/").body(empty).unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!((response.status().as_u16(), response.version()), (200, http::Version::HTTP_2));
+}
+
+#[tokio::test]
+async fn clients_that_take_nothing_are_given_up() {
+    let authority = Authority::new();
+    let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    let endless = Upstream::raw(move |mut stream| {
+        let ended = ended.clone();
+        async move {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n";
+            let _ = stream.write_all(head.as_bytes()).await;
+            while stream.write_all(&[b'x'; 65536]).await.is_ok() {}
+            let _ = ended.send(());
+        }
+    })
+    .await;
+    let mut root = global(vec![target("c", &[endless.address])]);
+    root.client.redirect_to_https = Some(false);
+    let patience = Duration::from_millis(300);
+    let timeouts = Timeouts { idle_milliseconds: 300, ..Timeouts::default() };
+    root.traffic = TrafficRules { timeouts: Some(timeouts), ..TrafficRules::default() };
+    let mut options = options();
+    options.limits.idle = patience;
+    let bed = served(&authority, options, root).await;
+    let client = Arc::new(authority.client());
+    // The second of each pair is served by the general way.
+    for unusual in ["", "TE: trailers\r\n"] {
+        let request = format!("GET / HTTP/1.1\r\nHost: a.test\r\n{unusual}\r\n");
+        let mut plain = TcpStream::connect(bed.http()).await.unwrap();
+        plain.write_all(request.as_bytes()).await.unwrap();
+        let stream = TcpStream::connect(bed.gateway.https()[0]).await.unwrap();
+        let name = ServerName::try_from("a.test").unwrap();
+        let connector = TlsConnector::from(client.clone());
+        let mut encrypted = connector.connect(name, stream).await.unwrap();
+        encrypted.write_all(request.as_bytes()).await.unwrap();
+        encrypted.flush().await.unwrap();
+        for _ in 0..2 {
+            let given_up = tokio::time::timeout(Duration::from_secs(30), ends.recv()).await;
+            assert!(given_up.is_ok(), "a client that takes nothing holds a target: {unusual:?}");
+        }
+        drop((plain, encrypted));
     }
 }

@@ -123,7 +123,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
             match after {
                 After::Keep if !(shared.is_stopping() && self.inbox.is_empty()) => {}
                 After::Keep | After::Close => {
-                    relay::finish(&mut self.io).await;
+                    relay::finish(&mut self.io, shared.options.limits.head).await;
                     return Ended::Closed;
                 }
                 After::HandOver => return Ended::HandOver(self.io, self.inbox),

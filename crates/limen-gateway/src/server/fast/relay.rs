@@ -235,10 +235,15 @@ async fn write_all(
         bytes = &bytes[length..];
     }
     // Nothing to do for a socket; TLS has records of its own to send.
-    io.flush().await
+    poll_fn(|context| match Pin::new(&mut *io).poll_flush(context) {
+        Poll::Pending if watchdog.is_up(context) => Poll::Ready(Err(late())),
+        polled => polled,
+    })
+    .await
 }
 
 /// Closes a connection so that the other side gets everything that was sent.
-pub(super) async fn finish(io: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
-    let _ = io.shutdown().await;
+pub(super) async fn finish(io: &mut (impl AsyncRead + AsyncWrite + Unpin), patience: Duration) {
+    // TLS has a last record to send, which a client may never take.
+    let _ = tokio::time::timeout(patience, io.shutdown()).await;
 }
