@@ -38,6 +38,10 @@ bench-gateway *arguments:
     cargo build --release -p limen
     tools/bench-gateway {{arguments}}
 
+# What one traffic decision costs with 50 clusters, and how capacities are divided.
+bench-traffic *arguments:
+    cargo bench -p limen-core --bench decide -- {{arguments}}
+
 # Limen and a real kube-apiserver answer the same requests; every difference is listed or printed.
 blackbox:
     tools/python-client

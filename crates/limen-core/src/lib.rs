@@ -32,3 +32,4 @@ pub mod reconcile;
 pub mod rollout;
 pub mod route;
 pub mod selector;
+pub mod simulate;

@@ -6,6 +6,7 @@ mod gateway;
 mod hub;
 mod join;
 mod roots;
+mod simulate;
 mod table;
 
 use std::process::ExitCode;
@@ -42,6 +43,8 @@ enum Command {
     Explain(roots::Explain),
     /// Print the definitions that an existing Kubernetes needs to be a hub.
     Crds(roots::Crds),
+    /// Show what would happen: a day of clients, clusters and failures, decided as gateways decide.
+    Simulate(simulate::Simulate),
     /// Run a gateway: the proxy that clients connect to.
     Gateway(Box<gateway::Gateway>),
 }
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Release(release) => release.run(),
         Command::Explain(explain) => explain.run(),
         Command::Crds(crds) => crds.run(),
+        Command::Simulate(simulate) => simulate.run(),
         Command::Gateway(gateway) => gateway.run(),
     };
     match outcome {
