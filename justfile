@@ -33,14 +33,15 @@ bench-apiserver *arguments:
 bench-federation *arguments:
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench federation -- {{arguments}}
 
+# What one decision costs with 50 clusters; roots and observations to what edges obey: 10,000 roots over 20 clusters.
+bench-traffic:
+    cargo bench -p limen-core --bench decide
+    cargo bench -p limen-core --bench compile
+
 # The gateway beside nginx, HAProxy and Envoy: CPU time for each request. ENVOY is the path of its binary.
 bench-gateway *arguments:
     cargo build --release -p limen
     tools/bench-gateway {{arguments}}
-
-# What one traffic decision costs with 50 clusters, and how capacities are divided.
-bench-traffic *arguments:
-    cargo bench -p limen-core --bench decide -- {{arguments}}
 
 # Limen and a real kube-apiserver answer the same requests; every difference is listed or printed.
 blackbox:

@@ -31,4 +31,6 @@ pub use join::{JoinError, JoinOptions, Joined, UnjoinOptions, join, unjoin};
 pub use kinds::federated_types;
 pub use lease::Election;
 pub use setup::{SetupError, hub_id, set_up};
-pub use traffic::{Front, Traffic, TrafficOptions};
+pub use traffic::{
+    AskError, Drain, Drained, Front, Picture, Traffic, TrafficOptions, drain, undrain,
+};

@@ -8,6 +8,7 @@ mod join;
 mod roots;
 mod simulate;
 mod table;
+mod traffic;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,10 @@ enum Command {
     Status(roots::Status),
     /// Let a deletion go on that was held back.
     Release(roots::Release),
+    /// Take traffic away from a cluster.
+    Drain(traffic::Drain),
+    /// Give traffic back to a cluster.
+    Undrain(traffic::Undrain),
     /// Explain a decision.
     #[command(subcommand)]
     Explain(roots::Explain),
@@ -61,6 +66,8 @@ fn main() -> ExitCode {
         Command::Clusters(clusters) => clusters.run(),
         Command::Status(status) => status.run(),
         Command::Release(release) => release.run(),
+        Command::Drain(drain) => drain.run(),
+        Command::Undrain(undrain) => undrain.run(),
         Command::Explain(explain) => explain.run(),
         Command::Crds(crds) => crds.run(),
         Command::Simulate(simulate) => simulate.run(),

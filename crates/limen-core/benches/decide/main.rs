@@ -44,7 +44,7 @@ fn backend() -> Backend {
             }),
         },
         addresses: vec![Address { host: format!("10.0.0.{index}"), port: 80 }],
-        group: Some(if index % 10 == 0 { "v2" } else { "v1" }.to_owned()),
+        group: Some(if index.is_multiple_of(10) { "v2" } else { "v1" }.to_owned()),
         capacity: Capacity { requests_per_second: Some(1000.0) },
         ..Target::default()
     };

@@ -16,6 +16,7 @@
 //!
 //! The result depends on what is known and not on the order in which it became known.
 
+mod asked;
 mod canary;
 mod drain;
 mod hosts;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 
 use crate::global::{Backend, Global, Target, Verdict};
 
+pub use asked::{Asked, asked, under_policy};
 pub use canary::{Figures, Phase, Progress, Trial};
 pub use drain::{Objection, Reason, drained_percent, objections};
 pub use hosts::{Claim, Claims, Denied, generated_host};

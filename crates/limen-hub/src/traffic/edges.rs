@@ -83,8 +83,9 @@ fn key(id: &ObjectId) -> Key {
 
 impl World {
     pub(super) fn edge_changed(&mut self, name: String, edge: Edge) {
-        let before = self.edges.insert(name.clone(), edge);
-        self.publish |= before.is_none_or(|before| before.spec != self.edges[&name].spec);
+        let before = self.edges.get(&name);
+        self.publish |= before.is_none_or(|before| before.spec != edge.spec);
+        self.edges.insert(name, edge);
         self.see_who_lives();
     }
 

@@ -11,6 +11,7 @@
 //! kept that cannot be read again: the last compile is the GlobalIngress itself, and what is in
 //! force of a policy is in its status.
 
+mod asking;
 mod compiling;
 mod edges;
 mod members;
@@ -32,6 +33,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub use self::asking::{AskError, Drain, Drained, Picture, drain, undrain};
 pub use self::edges::Front;
 pub(crate) use self::edges::changed;
 

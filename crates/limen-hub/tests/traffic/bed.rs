@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use limen_core::federated::ObjectId;
@@ -20,24 +18,26 @@ use crate::rig::{ApiServer, Rig, eventually, id_of};
 /// Something that answers every request with its name, as a member's ingress controller would.
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
-    /// Answers with 500 from now on.
-    pub(crate) failing: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
 impl Upstream {
     pub(crate) async fn start(name: &str) -> Self {
+        Self::answering("200 OK", name).await
+    }
+
+    /// With this status, whatever is asked.
+    pub(crate) async fn answering(status: &'static str, name: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (name, failing) = (name.to_owned(), Arc::new(AtomicBool::new(false)));
-        let fails = failing.clone();
+        let name = name.to_owned();
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(answer(stream, name.clone(), fails.clone()));
+                connections.spawn(answer(stream, status, name.clone()));
             }
         });
-        Self { address, failing, task }
+        Self { address, task }
     }
 }
 
@@ -47,13 +47,12 @@ impl Drop for Upstream {
     }
 }
 
-async fn answer(mut stream: TcpStream, name: String, failing: Arc<AtomicBool>) {
+async fn answer(mut stream: TcpStream, status: &'static str, name: String) {
     let mut read = Vec::new();
     let mut chunk = [0; 4096];
     loop {
         while let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
             read.drain(..end + 4);
-            let status = if failing.load(Ordering::Relaxed) { "500 Error" } else { "200 OK" };
             let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", name.len());
             if stream.write_all(format!("{head}{name}").as_bytes()).await.is_err() {
                 return;
@@ -79,20 +78,22 @@ impl Bed {
     }
 
     pub(crate) async fn under(names: &[&str], domain: Option<&str>) -> Self {
-        let rig = Rig::start(names).await;
+        let mut rig = Rig::start(names).await;
         let mut upstreams = BTreeMap::new();
         for name in names {
             upstreams.insert((*name).to_owned(), Upstream::start(name).await);
         }
-        let mut bed = Self { rig, upstreams, traffic: None };
-        bed.compile(domain);
-        bed
+        let mut options = TrafficOptions::new(rig.hub.api());
+        options.domain = domain.map(str::to_owned);
+        let traffic = Traffic::start(options);
+        // The federation shows what is compiled.
+        rig.stop_federation().await;
+        rig.start_federation_with(Some(traffic.front())).await;
+        Self { rig, upstreams, traffic: Some(traffic) }
     }
 
-    pub(crate) fn compile(&mut self, domain: Option<&str>) {
-        let mut options = TrafficOptions::new(self.rig.hub.api());
-        options.domain = domain.map(str::to_owned);
-        self.traffic = Some(Traffic::start(options));
+    pub(crate) fn compile_again(&mut self) {
+        self.traffic = Some(Traffic::start(TrafficOptions::new(self.rig.hub.api())));
     }
 
     pub(crate) async fn stop_compiling(&mut self) {
@@ -244,7 +245,34 @@ pub(crate) fn policy_id(name: &str) -> ObjectId {
     own(("TrafficPolicy", "trafficpolicies"), name)
 }
 
-fn own((kind, plural): (&str, &str), name: &str) -> ObjectId {
+/// The addresses that a compiled object leads to, by cluster.
+pub(crate) fn targets(global: &Value) -> Vec<(String, usize)> {
+    let all = global["spec"]["backends"][0]["targets"].as_array();
+    let target = |target: &Value| {
+        let name = target["cluster"].as_str().unwrap_or_default().to_owned();
+        (name, target["addresses"].as_array().map_or(0, Vec::len))
+    };
+    all.into_iter().flatten().map(target).collect()
+}
+
+pub(crate) fn cluster_id(name: &str) -> ObjectId {
+    let kind = limen_api::kind(("limen.dev/v1alpha1", "Cluster", "clusters", false));
+    ObjectId { kind, namespace: None, name: name.to_owned() }
+}
+
+/// An Edge, as a gateway writes it of itself.
+pub(crate) async fn report(hub: &ApiServer, name: &str, spec: &Value, mut status: Value) {
+    let kind = limen_api::kind(("limen.dev/v1alpha1", "Edge", "edges", false));
+    let id = ObjectId { kind, namespace: None, name: name.to_owned() };
+    let object = json!({"apiVersion": "limen.dev/v1alpha1", "kind": "Edge",
+        "metadata": {"name": name}, "spec": spec});
+    hub.api().apply(&id, &object).await.unwrap();
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    status["observedAt"] = json!(seconds.unwrap().as_secs());
+    hub.api().merge(&id, "/status", &json!({"status": status})).await.unwrap();
+}
+
+pub(crate) fn own((kind, plural): (&str, &str), name: &str) -> ObjectId {
     let kind = limen_api::kind(("limen.dev/v1alpha1", kind, plural, true));
     ObjectId { kind, namespace: Some("default".to_owned()), name: name.to_owned() }
 }

@@ -2,6 +2,10 @@
 //! get.
 
 mod bed;
+mod drains;
+mod edges;
+mod members;
+mod policies;
 #[path = "../federation/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests of the federation, which use more of it")]
 mod rig;
