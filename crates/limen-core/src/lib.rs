@@ -33,3 +33,4 @@ pub mod reconcile;
 pub mod rollout;
 pub mod route;
 pub mod selector;
+pub mod simulate;

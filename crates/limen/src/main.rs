@@ -7,6 +7,7 @@ mod hub;
 mod join;
 mod play;
 mod roots;
+mod simulate;
 mod table;
 mod traffic;
 mod up;
@@ -49,6 +50,8 @@ enum Command {
     Explain(roots::Explain),
     /// Print the definitions that an existing Kubernetes needs to be a hub.
     Crds(roots::Crds),
+    /// Show what would happen: a day of clients, clusters and failures, decided as gateways decide.
+    Simulate(simulate::Simulate),
     /// Run a gateway: the proxy that clients connect to.
     Gateway(Box<gateway::Gateway>),
     /// Run a whole federation in this process: hub, clusters, gateway and a sample application.
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Undrain(undrain) => undrain.run(),
         Command::Explain(explain) => explain.run(),
         Command::Crds(crds) => crds.run(),
+        Command::Simulate(simulate) => simulate.run(),
         Command::Gateway(gateway) => gateway.run(),
         Command::Up(up) => up.run(),
         Command::Play(play) => play.run(),

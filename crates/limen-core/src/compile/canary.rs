@@ -128,7 +128,7 @@ impl Trial {
     }
 
     /// The weights of all groups when the one on trial has this share.
-    pub(super) fn weights<'a>(
+    pub(crate) fn weights<'a>(
         &self,
         groups: impl Iterator<Item = &'a String>,
         percent: u8,

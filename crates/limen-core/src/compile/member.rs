@@ -238,12 +238,20 @@ impl Member {
             return Verdict::Unknown;
         }
         for address in addresses {
-            match self.edge.get(&format!("{}:{}", address.host, address.port)) {
+            match self.edge.get(&reported(address)) {
                 Some(Verdict::Healthy) => return Verdict::Healthy,
                 Some(Verdict::Unhealthy) => silent = true,
                 _ => return Verdict::Unknown,
             }
         }
         if silent { Verdict::Unhealthy } else { Verdict::Unknown }
+    }
+}
+
+/// An address as edges report it.
+fn reported(Address { host, port }: &Address) -> String {
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
     }
 }

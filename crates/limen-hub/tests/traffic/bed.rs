@@ -23,13 +23,18 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) async fn start(name: &str) -> Self {
+        Self::answering("200 OK", name).await
+    }
+
+    /// With this status, whatever is asked.
+    pub(crate) async fn answering(status: &'static str, name: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let name = name.to_owned();
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(answer(stream, name.clone()));
+                connections.spawn(answer(stream, status, name.clone()));
             }
         });
         Self { address, task }
@@ -42,13 +47,13 @@ impl Drop for Upstream {
     }
 }
 
-async fn answer(mut stream: TcpStream, name: String) {
+async fn answer(mut stream: TcpStream, status: &'static str, name: String) {
     let mut read = Vec::new();
     let mut chunk = [0; 4096];
     loop {
         while let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
             read.drain(..end + 4);
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", name.len());
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", name.len());
             if stream.write_all(format!("{head}{name}").as_bytes()).await.is_err() {
                 return;
             }

@@ -3,6 +3,7 @@
 
 mod bed;
 mod drains;
+mod edges;
 mod members;
 mod policies;
 #[path = "../federation/rig.rs"]
