@@ -53,7 +53,7 @@ pub async fn set_up(api: &ObjectApi) -> Result<(), SetupError> {
     .await?;
     let types: Vec<FederatedType> = federated_types();
     let definitions = limen_api::crds().into_iter().map(definition);
-    let forms = types.iter().flat_map(|federated| forms(federated));
+    let forms = types.iter().flat_map(forms);
     bring_up_to_date(api, definitions.chain(forms).collect()).await?;
     let types = types.iter().map(|federated| {
         let name = federated.metadata.name.clone().unwrap_or_default();

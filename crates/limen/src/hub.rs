@@ -21,6 +21,10 @@ use crate::connection::config;
 /// Whom the embedded API knows the hub's own controllers as.
 const CONTROLLERS: &str = "limen:hub";
 
+/// How many threads read from the store: more would only wait for each other, and each keeps
+/// memory of its own.
+const READERS: usize = 8;
+
 /// Run the hub: a Kubernetes API that people submit their objects to.
 #[derive(Args)]
 #[command(after_help = "\
@@ -87,7 +91,8 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn run(self) -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(READERS).build()?;
         runtime.block_on(self.serve())
     }
 

@@ -194,7 +194,7 @@ impl World {
     fn note_policy(&mut self, id: &ObjectId, root: &mut Root) {
         let native = matches!(self.sources.get(&id.kind), Some(Source::Native));
         let name = match native && !self.policies.is_empty() && self.is_root(id, &root.object) {
-            true => self.policy_of(id, &root.object).ok().flatten().map(|policy| policy.name_any()),
+            true => self.policy_of(id, &root.object).ok().flatten().map(ResourceExt::name_any),
             false => None,
         };
         if root.policy != name {

@@ -4,8 +4,10 @@
 //! own. Members are Limen's API servers in this process, durable like the hub, or real Kubernetes
 //! control planes. All of them share the machine.
 //!
-//! `just bench-federation` runs it; the names `burst`, `one`, `grow` and `real` choose parts.
+//! `just bench-federation` runs it; the names `burst`, `one`, `grow` and `real` choose parts, and
+//! `--plot FILE` makes `grow` draw what it found.
 
+mod plot;
 #[path = "../apiserver/process.rs"]
 mod process;
 #[path = "../../../limen-store/benches/store/report.rs"]
@@ -19,6 +21,7 @@ use anyhow::Result;
 use futures::StreamExt;
 use limen_testbed::ControlPlane;
 
+use crate::plot::Point;
 use crate::process::{cpu_seconds, resident_megabytes};
 use crate::report::{row, table};
 use crate::rig::{Rig, ingress};
@@ -36,7 +39,13 @@ async fn main() -> Result<()> {
         one_more().await?;
     }
     if all || has("grow") {
-        grow().await?;
+        let plot = arguments.iter().position(|argument| argument == "--plot");
+        let file = plot.and_then(|at| arguments.get(at + 1));
+        let points = grow().await?;
+        if let Some(file) = file {
+            std::fs::write(file, plot::svg(&points))?;
+            println!("\nThe plot is in {file}.");
+        }
     }
     if all || has("real") {
         real().await?;
@@ -118,12 +127,15 @@ async fn one_more() -> Result<()> {
 }
 
 /// How rate and memory grow with members and roots.
-async fn grow() -> Result<()> {
+async fn grow() -> Result<Vec<Point>> {
     let columns = ["members", "roots", "leaves/s", "resident memory of the hub"];
     table("Growth", &columns);
-    for (members, steps) in
-        [(10, [100, 300, 600].as_slice()), (50, &[100, 300]), (100, &[100, 900])]
-    {
+    let mut points = Vec::new();
+    for (members, steps) in [
+        (10, [100, 400, 500, 1000].as_slice()),
+        (50, &[100, 200, 300, 400]),
+        (100, &[100, 200, 300, 400]),
+    ] {
         let mut rig = Rig::in_process(members).await?;
         let mut roots = 0;
         for (index, step) in steps.iter().enumerate() {
@@ -131,6 +143,7 @@ async fn grow() -> Result<()> {
             roots += step;
             rig.settle().await?;
             let memory = resident_megabytes(rig.process)?;
+            points.push(Point { members, roots, rate, megabytes: memory });
             let cells = [
                 members.to_string(),
                 roots.to_string(),
@@ -139,8 +152,9 @@ async fn grow() -> Result<()> {
             ];
             row(&cells);
         }
+        at_rest(&rig, &format!("{members} members x {roots} roots")).await?;
     }
-    Ok(())
+    Ok(points)
 }
 
 async fn real() -> Result<()> {

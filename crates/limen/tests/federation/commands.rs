@@ -1,0 +1,109 @@
+//! What people type, and what they are told.
+
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::processes::{ApiServer, eventually};
+
+fn ingress() -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}})
+}
+
+fn only_in(name: &str) -> Value {
+    let selector = json!([{"key": "name", "operator": "in", "values": [name]}]).to_string();
+    json!({"metadata": {"annotations": {
+        "federation.alpha.kubernetes.io/cluster-selector": selector}}})
+}
+
+/// The line of a table that starts with a word.
+fn line<'a>(table: &'a str, word: &str) -> &'a str {
+    table.lines().find(|line| line.split_whitespace().next() == Some(word)).unwrap_or_default()
+}
+
+async fn eventually_says(hub: &ApiServer, arguments: &[&str], words: &[&str]) {
+    eventually(&arguments.join(" "), async || {
+        let said = hub.limen(arguments).all();
+        (words.iter().all(|word| said.contains(word)), said)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_joins_looks_explains_releases_and_unjoins() {
+    let (hub, a, b) = (ApiServer::hub(), ApiServer::member(), ApiServer::member());
+    let nobody = hub.limen(&["clusters"]);
+    assert!(nobody.out().contains("No cluster") || nobody.all().contains("is this a hub?"));
+    hub.join(&[&a, &b]).await;
+    eventually("both are healthy", async || {
+        let said = hub.limen(&["clusters"]).out();
+        let well = ["a", "b"].iter().all(|name| line(&said, name).contains("Healthy"));
+        (well, said)
+    })
+    .await;
+
+    let roots: Api<Ingress> = Api::default_namespaced(hub.client().await);
+    let root = serde_json::from_value(ingress()).unwrap();
+    roots.create(&PostParams::default(), &root).await.unwrap();
+    eventually_says(&hub, &["status", "ingress/web"], &["synced 2/2", "├─ a", "└─ b"]).await;
+    let explained = hub.limen(&["explain", "placement", "ingress/web"]).out();
+    for name in ["a", "b"] {
+        assert!(line(&explained, name).contains("yes"), "{explained}");
+    }
+
+    // A change is explained before it is made, and nothing is changed by that.
+    let mut changed = ingress();
+    changed["metadata"]["annotations"] = only_in("a")["metadata"]["annotations"].clone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("web.yaml");
+    std::fs::write(&file, changed.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let explained = hub.limen(&["explain", "placement", "--dry-run", "-f", file]).out();
+    assert!(line(&explained, "a").contains("yes"), "{explained}");
+    assert!(line(&explained, "b").contains("no"), "{explained}");
+    assert!(hub.limen(&["status", "ingress/web"]).out().contains("synced 2/2"));
+
+    // A selector that suddenly matches nothing is held until a person says that it is meant.
+    let nowhere = Patch::Merge(only_in("nowhere"));
+    roots.patch("web", &PatchParams::default(), &nowhere).await.unwrap();
+    eventually_says(&hub, &["status", "ingress/web"], &["held: ", "Held"]).await;
+    let there: Api<Ingress> = Api::default_namespaced(a.client().await);
+    assert!(there.get_opt("web").await.unwrap().is_some());
+    let released = hub.limen(&["release", "ingress/web"]);
+    assert!(released.out().contains("1 released."), "{}", released.all());
+    eventually("the leaf is gone", async || {
+        let leaf = there.get_opt("web").await.unwrap();
+        (leaf.is_none(), format!("{leaf:?}"))
+    })
+    .await;
+    eventually_says(&hub, &["status", "ingress/web"], &["no cluster is selected"]).await;
+    let again = hub.limen(&["release", "ingress/web"]);
+    assert!(!again.succeeded() && again.all().contains("is held"), "{}", again.all());
+
+    let back = Patch::Merge(json!({"metadata": {"annotations": {
+        "federation.alpha.kubernetes.io/cluster-selector": null}}}));
+    roots.patch("web", &PatchParams::default(), &back).await.unwrap();
+    eventually_says(&hub, &["status", "ingress/web"], &["synced 2/2"]).await;
+
+    // Leaving asks first, and keeps what is there.
+    let unasked = hub.limen(&["unjoin", "a"]);
+    assert!(
+        !unasked.succeeded() && unasked.all().contains("nothing was done"),
+        "{}",
+        unasked.all()
+    );
+    let left = hub.limen(&["unjoin", "a", "--yes"]);
+    assert!(left.succeeded() && left.out().contains("Cluster a has left"), "{}", left.all());
+    let kept = there.get("web").await.unwrap();
+    let labels = kept.metadata.labels.unwrap_or_default();
+    assert!(!labels.contains_key("limen.dev/hub"), "{labels:?}");
+    let said = hub.limen(&["clusters"]).out();
+    assert!(line(&said, "a").is_empty() && line(&said, "b").contains("Healthy"), "{said}");
+    let stranger = hub.limen(&["unjoin", "nobody", "--yes"]);
+    assert!(!stranger.succeeded());
+    assert!(stranger.all().contains("there is no cluster nobody"), "{}", stranger.all());
+}

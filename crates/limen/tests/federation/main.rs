@@ -1,0 +1,6 @@
+//! Federation with real processes: a hub, members that are API servers of their own, and the
+//! commands that people use.
+
+mod bad_days;
+mod commands;
+mod processes;
