@@ -61,10 +61,10 @@ impl Network {
         run(ip(&["link", "set", &cable, "up"]))?;
         for number in 2..15 {
             let address = format!("{}/28", self.address(number));
-            run(self.inside(ip(&["addr", "add", &address, "dev", "eth0"])))?;
+            run(self.inside(&ip(&["addr", "add", &address, "dev", "eth0"])))?;
         }
-        run(self.inside(ip(&["link", "set", "eth0", "up"])))?;
-        run(self.inside(ip(&["link", "set", "lo", "up"])))
+        run(self.inside(&ip(&["link", "set", "eth0", "up"])))?;
+        run(self.inside(&ip(&["link", "set", "lo", "up"])))
     }
 
     /// An address of the network: 1 is the machine's, 2 to 14 are in the namespace.
@@ -79,7 +79,7 @@ impl Network {
         command
     }
 
-    fn inside(&self, command: Command) -> Command {
+    fn inside(&self, command: &Command) -> Command {
         let mut within = self.command(command.get_program());
         within.args(command.get_args());
         within

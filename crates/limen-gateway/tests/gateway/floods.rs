@@ -23,7 +23,7 @@ async fn gives_up(stream: &mut TcpStream) -> bool {
 async fn frames_that_want_an_answer_are_not_taken_in_when_answers_are_not() {
     let upstream = Upstream::named("c").await;
     let bed = Bed::new(global(vec![target("c", &[upstream.address])])).await;
-    let ping = b"\0\0\x08\x06\0\0\0\0\012345678";
+    let ping = b"\0\0\x08\x06\0\0\0\0\0pingpong";
     let settings = b"\0\0\0\x04\0\0\0\0\0";
     for frame in [&ping[..], settings] {
         let mut stream = TcpStream::connect(bed.http()).await.unwrap();

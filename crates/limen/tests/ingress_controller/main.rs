@@ -71,7 +71,7 @@ impl Rig {
     }
 
     /// Asks over TLS, which works only if the gateway shows a certificate of this authority.
-    fn get_tls(&self, authority: &Authority, host: &str) -> Result<(u16, String), std::io::Error> {
+    fn get_tls(&self, authority: &Authority, host: &str) -> std::io::Result<Answer> {
         let mut roots = RootCertStore::empty();
         roots.add(authority.0.der().clone()).unwrap();
         let config =
@@ -87,15 +87,18 @@ impl Rig {
     }
 }
 
-fn get(port: u16, host: &str, path: &str) -> (u16, String) {
+fn get(port: u16, host: &str, path: &str) -> Answer {
     let stream = TcpStream::connect(("127.0.0.1", port));
     stream.and_then(|stream| ask(stream, host, path)).unwrap_or_default()
 }
 
+/// A status, and a body.
+type Answer = (u16, String);
+
 /// Requests one after the other until it is finished.
 struct Load {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<(usize, Vec<(u16, String)>)>>,
+    thread: Option<JoinHandle<(usize, Vec<Answer>)>>,
 }
 
 impl Load {
@@ -117,7 +120,7 @@ impl Load {
     }
 
     /// How many there were, and the answers that were none.
-    fn finish(mut self) -> (usize, Vec<(u16, String)>) {
+    fn finish(mut self) -> (usize, Vec<Answer>) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
     }
@@ -129,11 +132,7 @@ impl Drop for Load {
     }
 }
 
-fn ask(
-    mut stream: impl Read + Write,
-    host: &str,
-    path: &str,
-) -> Result<(u16, String), std::io::Error> {
+fn ask(mut stream: impl Read + Write, host: &str, path: &str) -> std::io::Result<Answer> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut read = String::new();
