@@ -282,7 +282,8 @@ mod tests {
         let (mut from, mut to) = stream.split();
         let mut back = vec![0; much.len()];
         let (written, read) = tokio::join!(to.write_all(&much), from.read_exact(&mut back));
-        (written.unwrap(), read.unwrap());
+        written.unwrap();
+        read.unwrap();
         assert_eq!(back, much);
     }
 

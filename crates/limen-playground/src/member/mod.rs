@@ -59,7 +59,7 @@ pub enum MemberError {
         /// The member.
         name: String,
         /// Why not.
-        error: limen_store::Error,
+        error: Box<limen_store::Error>,
     },
     /// An address could not be taken.
     #[error("cannot listen on {address} for cluster {name}: {error}")]
@@ -143,7 +143,10 @@ impl Member {
         })?;
         let store: Arc<dyn Store> = {
             let opened = RedbStore::open(folder.join("store.redb"), &store_options());
-            Arc::new(opened.map_err(|error| MemberError::Store { name: name.clone(), error })?)
+            Arc::new(opened.map_err(|error| MemberError::Store {
+                name: name.clone(),
+                error: Box::new(error),
+            })?)
         };
         let ingress = ingress_address(number.into());
         let second = ingress.octets()[1];
