@@ -5,7 +5,7 @@ use kube::CustomResourceExt;
 use limen_core::federated::Kind;
 use serde_json::{Value, json};
 
-use crate::{Cluster, FederatedStatus, FederatedType, GlobalIngress, PlacementPolicy};
+use crate::{Cluster, DnsZone, FederatedStatus, FederatedType, GlobalIngress, PlacementPolicy};
 
 /// The group of `Federated<Kind>` in one object.
 pub const ONE_OBJECT_GROUP: &str = "types.kubefed.io";
@@ -16,6 +16,7 @@ pub const THREE_OBJECT_GROUP: &str = "core.federation.k8s.io";
 pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         Cluster::crd(),
+        DnsZone::crd(),
         FederatedStatus::crd(),
         FederatedType::crd(),
         GlobalIngress::crd(),

@@ -6,6 +6,8 @@
 mod cluster;
 mod crds;
 pub mod dialect;
+mod dns_zone;
+pub mod edge;
 mod federated_status;
 mod federated_type;
 mod global_ingress;
@@ -19,6 +21,7 @@ pub use cluster::{
 pub use crds::{
     ONE_OBJECT_GROUP, THREE_OBJECT_GROUP, all as crds, federated_kind, three_object_kinds,
 };
+pub use dns_zone::{DnsRecord, DnsZone, DnsZoneSpec, Nameserver};
 pub use federated_status::{
     FederatedStatus, FederatedStatusSpec, LeafReport, LeafState, RootReference,
 };

@@ -9,9 +9,9 @@ use tokio::sync::{mpsc, watch};
 use crate::admin;
 use crate::compile::Compiler;
 use crate::health::keep_probing;
-use crate::objects::Objects;
 use crate::source::{News, Source};
 use crate::worker::Shared;
+use limen_api::edge::Objects;
 
 /// Runs until the gateway has stopped.
 pub(crate) async fn run(

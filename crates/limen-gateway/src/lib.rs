@@ -26,7 +26,6 @@ mod gateway;
 mod health;
 mod listen;
 mod metrics;
-mod objects;
 mod options;
 mod proxy;
 mod server;
@@ -37,5 +36,5 @@ mod upstream;
 mod worker;
 
 pub use gateway::{Gateway, StartError};
-pub use objects::{Objects, SecretData};
+pub use limen_api::edge::{Objects, SecretData};
 pub use options::{AccessLogTo, Limits, Options};

@@ -10,9 +10,9 @@ use limen_core::global::{Global, HeaderMatch, Outliers, Target};
 use limen_core::route::Routes;
 
 use crate::metrics::TargetMetrics;
-use crate::objects::{Key, SecretData};
 use crate::tls::Certificates;
 use crate::upstream::Address;
+use limen_api::edge::{Key, SecretData};
 
 /// Everything that is in force at one moment.
 #[derive(Default)]

@@ -1,36 +1,8 @@
 //! Where objects come from.
 
-mod config;
-mod disk;
-mod hub;
-mod listed;
 mod member;
-mod within;
 
-use std::future::Future;
-use std::pin::Pin;
-
-use tokio::sync::mpsc;
-
-use crate::objects::Objects;
-pub use config::{ConfigError, ConfigFiles, read_objects};
-pub use hub::Hub;
+pub use limen_api::edge::{
+    ConfigError, ConfigFiles, Hub, News, Running, Source, Within, read_objects,
+};
 pub use member::Member;
-pub use within::Within;
-
-/// What a source has to say.
-pub enum News {
-    /// Everything, as it is now.
-    Objects(Objects),
-    /// Why there is nothing new although there should be; what was there stays in force.
-    Trouble(String),
-}
-
-/// Where objects come from. It runs in the control thread for as long as the gateway does.
-pub trait Source: Send + 'static {
-    /// Sends everything whenever something has changed.
-    fn run(self: Box<Self>, publish: mpsc::Sender<News>) -> Running;
-}
-
-/// A source at work.
-pub type Running = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -21,9 +21,9 @@ use limen_core::locality::Locality;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-use super::listed::{Listed, events, secret_data};
 use super::{News, Running, Source};
-use crate::objects::{Objects, SecretData};
+use limen_api::edge::{Listed, events, secret_data};
+use limen_api::edge::{Objects, SecretData};
 
 /// Pods come and go in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(10);

@@ -2,8 +2,8 @@
 
 use tokio::sync::{mpsc, watch};
 
+use super::objects::Objects;
 use super::{News, Running, Source};
-use crate::objects::Objects;
 
 /// Objects that somebody within the process publishes.
 pub struct Within(pub watch::Receiver<Objects>);
