@@ -2,6 +2,7 @@
 
 mod clusters;
 mod connection;
+mod dns;
 mod gateway;
 mod hub;
 mod join;
@@ -44,6 +45,8 @@ enum Command {
     Crds(roots::Crds),
     /// Run a gateway: the proxy that clients connect to.
     Gateway(Box<gateway::Gateway>),
+    /// Run a DNS server: names that lead to the nearest healthy cluster.
+    Dns(Box<dns::Dns>),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Crds(crds) => crds.run(),
         Command::Gateway(gateway) => gateway.run(),
+        Command::Dns(dns) => dns.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

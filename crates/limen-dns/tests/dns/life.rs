@@ -1,0 +1,153 @@
+//! Objects that change, are wrong, or describe clusters that come and go.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use limen_api::edge::ConfigFiles;
+use limen_api::{DnsRecord, DnsZoneSpec};
+use limen_core::global::{HealthCheck, HealthCheckKind, TrafficRules};
+use limen_dns::{Options, Server};
+
+use crate::bed::{Bed, block_on, global, objects, shop, three, until, with_zone};
+use crate::client::*;
+
+const ROUTES: &str = "
+kind: GlobalIngress
+metadata: { name: shop }
+spec:
+  rules:
+  - { host: shop.example.com, paths: [{ path: /, backend: web }] }
+  backends:
+  - name: web
+    targets:
+    - { cluster: paris, addresses: [{ host: 192.0.2.1, port: 80 }] }
+";
+
+#[test]
+fn files_are_obeyed_and_a_mistake_leaves_the_old_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("routes.yaml");
+    std::fs::write(&file, ROUTES).unwrap();
+    let options = Options {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        zones: vec!["example.com".into()],
+        admin: Some("127.0.0.1:0".parse().unwrap()),
+        ..Options::default()
+    };
+    let server = Server::start(options, ConfigFiles(folder.path().to_owned())).unwrap();
+    block_on(server.ready());
+    let look = || ask("shop.example.com", A).udp(server.listen()[0]);
+    assert_eq!(look().texts(), ["192.0.2.1"]);
+
+    std::fs::write(&file, "kind: GlobalIngress\nmetadata: { name: shop }\nspec: { rules: 5 }\n")
+        .unwrap();
+    let admin = server.admin().unwrap();
+    until(|| metric(admin, "limen_dns_reloads_failed_total"), |failed| *failed > 0);
+    assert_eq!(look().texts(), ["192.0.2.1"]);
+
+    std::fs::write(&file, ROUTES.replace("192.0.2.1", "192.0.2.9")).unwrap();
+    until(look, |answer| answer.texts() == ["192.0.2.9"]);
+}
+
+fn metric(admin: std::net::SocketAddr, name: &str) -> u64 {
+    let mut stream = std::net::TcpStream::connect(admin).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+}
+
+#[test]
+fn a_wrong_zone_is_refused_and_the_old_one_stays() {
+    let zone = |data: &str| DnsZoneSpec {
+        zone: "example.com".into(),
+        records: vec![DnsRecord {
+            name: "mail".into(),
+            kind: "A".into(),
+            ttl_seconds: None,
+            data: vec![data.into()],
+        }],
+        ..DnsZoneSpec::default()
+    };
+    let bed = Bed::new(with_zone(shop(TrafficRules::default()), zone("192.0.2.25")));
+    let look = |name: &str| ask(name, A).udp(bed.address());
+    assert_eq!(look("mail.example.com").texts(), ["192.0.2.25"]);
+    let mut changed = with_zone(shop(TrafficRules::default()), zone("not an address"));
+    changed.ingresses.insert(
+        ("default".into(), "new".into()),
+        Arc::new(global("new.example.com", three(), TrafficRules::default())),
+    );
+    bed.set(changed);
+    until(|| look("new.example.com"), |answer| answer.rcode == NOERROR);
+    assert_eq!(look("mail.example.com").texts(), ["192.0.2.25"]);
+    bed.set(with_zone(shop(TrafficRules::default()), zone("192.0.2.26")));
+    until(|| look("mail.example.com"), |answer| answer.texts() == ["192.0.2.26"]);
+}
+
+#[test]
+fn a_host_that_is_gone_is_no_longer_answered() {
+    let bed = Bed::new(shop(TrafficRules::default()));
+    assert_eq!(ask("shop.example.com", A).udp(bed.address()).rcode, NOERROR);
+    bed.set(objects(vec![]));
+    until(|| ask("shop.example.com", A).udp(bed.address()), |answer| answer.rcode == NXDOMAIN);
+}
+
+/// A web server that answers well or not.
+fn web(well: &Arc<AtomicBool>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let well = well.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let _ = stream.read(&mut [0; 1024]);
+            let status = if well.load(Ordering::Relaxed) { "200 OK" } else { "503 Bad Day" };
+            let _ = stream.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes());
+        }
+    });
+    port
+}
+
+#[test]
+fn own_probes_decide_where_no_gateway_has_a_verdict() {
+    let well = [Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true))];
+    let mut targets = three();
+    targets.truncate(2);
+    for (index, target) in targets.iter_mut().enumerate() {
+        target.addresses.truncate(1);
+        target.addresses[0].host = "127.0.0.1".into();
+        target.addresses[0].port = web(&well[index]);
+    }
+    // Told apart by a second address, which is only reached if the first answers.
+    targets[0].addresses[0].host = "127.0.0.2".into();
+    let listener = TcpListener::bind("127.0.0.2:0").unwrap();
+    targets[0].addresses[0].port = listener.local_addr().unwrap().port();
+    let first = well[0].clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let _ = stream.read(&mut [0; 1024]);
+            let status = if first.load(Ordering::Relaxed) { 200 } else { 503 };
+            let _ = stream.write_all(format!("HTTP/1.1 {status} x\r\n\r\n").as_bytes());
+        }
+    });
+    let health_check = Some(HealthCheck {
+        kind: HealthCheckKind::Http,
+        interval_milliseconds: 20,
+        timeout_milliseconds: 5000,
+        ..HealthCheck::default()
+    });
+    let rules = TrafficRules { health_check, ..TrafficRules::default() };
+    let bed = Bed::new(objects(vec![global("shop.example.com", targets, rules)]));
+    let look = || ask("shop.example.com", A).subnet("10.1.0.0", 16).udp(bed.address());
+    let is = |address: &'static str| move |answer: &Answer| answer.texts() == [address];
+    until(look, is("127.0.0.2"));
+    well[0].store(false, Ordering::Relaxed);
+    let moved = until(look, is("127.0.0.1"));
+    assert_eq!(moved.answers[0].ttl, 5);
+    well[0].store(true, Ordering::Relaxed);
+    until(look, is("127.0.0.2"));
+}
