@@ -5,7 +5,9 @@ use kube::CustomResourceExt;
 use limen_core::federated::Kind;
 use serde_json::{Value, json};
 
-use crate::{Cluster, DnsZone, FederatedStatus, FederatedType, GlobalIngress, PlacementPolicy};
+use crate::{
+    Cluster, DnsZone, Edge, FederatedStatus, FederatedType, GlobalIngress, PlacementPolicy,
+};
 
 /// The group of `Federated<Kind>` in one object.
 pub const ONE_OBJECT_GROUP: &str = "types.kubefed.io";
@@ -17,6 +19,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         Cluster::crd(),
         DnsZone::crd(),
+        Edge::crd(),
         FederatedStatus::crd(),
         FederatedType::crd(),
         GlobalIngress::crd(),

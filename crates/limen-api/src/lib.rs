@@ -7,12 +7,13 @@ mod cluster;
 mod crds;
 pub mod dialect;
 mod dns_zone;
-pub mod edge;
+mod edge;
 mod federated_status;
 mod federated_type;
 mod global_ingress;
 mod kinds;
 mod placement_policy;
+pub mod source;
 
 pub use cluster::{
     Cluster, ClusterSpec, ClusterStatus, ClusterVerdicts, Mode, SecretReference, TimedVerdict,
@@ -22,6 +23,7 @@ pub use crds::{
     ONE_OBJECT_GROUP, THREE_OBJECT_GROUP, all as crds, federated_kind, three_object_kinds,
 };
 pub use dns_zone::{DnsRecord, DnsZone, DnsZoneSpec, Nameserver};
+pub use edge::{Edge, EdgeSpec};
 pub use federated_status::{
     FederatedStatus, FederatedStatusSpec, LeafReport, LeafState, RootReference,
 };

@@ -16,7 +16,9 @@
 //! simulator, so that all of them always agree.
 
 pub mod decide;
+pub mod edge;
 pub mod federated;
+pub mod geography;
 pub mod global;
 pub mod health;
 pub mod hold;

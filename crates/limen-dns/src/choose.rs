@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use limen_core::decide::{Ask, Memory, Plan};
+use limen_core::decide::{Ask, Memory, Plan, Readiness};
 use limen_core::global::{Backend, Target, TrafficRules};
 
 use crate::place::Place;
@@ -35,8 +35,9 @@ pub(crate) struct Choice {
 const MOST_TURNS: u64 = 10_000;
 
 impl Choice {
-    /// What the clients of a place are answered. Nothing if no cluster has such an address.
-    pub(crate) fn new(host: &Host, family: Family, place: &Place) -> Option<Self> {
+    /// What the clients of a place are answered. There is nothing to choose from if no cluster has
+    /// such an address, or none may serve them.
+    pub(crate) fn new(host: &Host, family: Family, place: &Place) -> Self {
         let plan = &host.plan;
         let has = |index: &usize| has_family(&host.ways[*index], family);
         let open: Vec<usize> = (0..host.ways.len()).filter(has).collect();
@@ -45,18 +46,15 @@ impl Choice {
         let backend = Backend { name: plan.backend.name.clone(), targets };
         let state = |index: usize| host.readiness[open[index]];
         let order = Plan::new(&backend, &plan.rules, &place.locality);
-        let first = order.decide(state, &mut Memory::new(&order), Ask::default())?;
-        let best = first.readiness;
-        let ready: Vec<usize> = order
-            .preferred()
-            .map(|(index, _)| index)
-            .filter(|index| state(*index) == best)
-            .collect();
+        let names = place.names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let ask = Ask { residency: order.residency(&names), ..Ask::default() };
+        let ready = ready(&order, state, ask);
         let turns = turns(&backend.targets, &plan.rules, &order, &ready);
         let mut counts = vec![0_u64; open.len()];
         let mut memory = Memory::new(&order);
         for _ in 0..turns {
-            let decided = order.decide(state, &mut memory, Ask::default())?;
+            let Some(decided) = order.decide(state, &mut memory, ask) else { break };
             counts[decided.target] += 1;
         }
         let mut end = 0;
@@ -65,11 +63,11 @@ impl Choice {
             end += count;
             shares.push((open[index] as u16, (end << 32) / turns));
         }
-        Some(Self {
+        Self {
             shares,
             ready: ready.into_iter().map(|index| open[index] as u16).collect(),
             by_place: depends_on_place(&backend.targets, &plan.rules, plan.dns.round_robin),
-        })
+        }
     }
 
     /// The target at a point.
@@ -82,6 +80,28 @@ impl Choice {
     pub(crate) fn is_shared(&self) -> bool {
         self.shares.len() > 1
     }
+}
+
+/// All that are as ready as the best, best first: each time the decision without those before.
+fn ready(order: &Plan, state: impl Fn(usize) -> Readiness, ask: Ask) -> Vec<usize> {
+    let decide = |tried| order.decide(&state, &mut Memory::new(order), Ask { tried, ..ask });
+    let Some(first) = decide(0) else { return Vec::new() };
+    let mut ready = vec![first.target];
+    let mut tried = bit(first.target);
+    while let Some(next) = decide(tried) {
+        let again = next.target >= 64 || tried & bit(next.target) != 0;
+        if again || next.readiness != first.readiness {
+            break;
+        }
+        ready.push(next.target);
+        tried |= bit(next.target);
+    }
+    ready
+}
+
+/// Targets beyond the 64th cannot be told that they have been tried.
+fn bit(target: usize) -> u64 {
+    if target < 64 { 1 << target } else { 0 }
 }
 
 fn has_family(ways: &Ways, family: Family) -> bool {
@@ -119,8 +139,8 @@ fn turns(targets: &[Target], rules: &TrafficRules, order: &Plan, ready: &[usize]
 
 fn depends_on_place(targets: &[Target], rules: &TrafficRules, round_robin: bool) -> bool {
     let listed = |target: &Target| rules.failover.contains(&target.cluster);
-    targets.len() > 1
-        && (!rules.residency.is_empty() || !round_robin && !targets.iter().all(listed))
+    let restricted = !targets.is_empty() && !rules.residency.is_empty();
+    restricted || targets.len() > 1 && !round_robin && !targets.iter().all(listed)
 }
 
 /// Networks as small as this are told apart where weights are used.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use limen_api::edge::{News, Objects, Source};
+use limen_api::source::{News, Objects, Source};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 

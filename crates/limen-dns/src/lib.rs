@@ -31,7 +31,7 @@ mod server;
 mod wire;
 mod zone;
 
-pub use limen_api::edge;
+pub use limen_api::source;
 pub use options::Options;
 pub use place::PlacesError;
 pub use server::{Server, StartError};

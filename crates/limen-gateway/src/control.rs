@@ -11,7 +11,7 @@ use crate::compile::Compiler;
 use crate::health::keep_probing;
 use crate::source::{News, Source};
 use crate::worker::Shared;
-use limen_api::edge::Objects;
+use limen_api::source::Objects;
 
 /// Runs until the gateway has stopped.
 pub(crate) async fn run(

@@ -36,5 +36,5 @@ mod upstream;
 mod worker;
 
 pub use gateway::{Gateway, StartError};
-pub use limen_api::edge::{Objects, SecretData};
+pub use limen_api::source::{Objects, SecretData};
 pub use options::{AccessLogTo, Limits, Options};

@@ -12,7 +12,7 @@ use limen_core::route::Routes;
 use crate::metrics::TargetMetrics;
 use crate::tls::Certificates;
 use crate::upstream::Address;
-use limen_api::edge::{Key, SecretData};
+use limen_api::source::{Key, SecretData};
 
 /// Everything that is in force at one moment.
 #[derive(Default)]

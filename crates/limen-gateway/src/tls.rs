@@ -16,7 +16,7 @@ use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 
 use crate::snapshot::Snapshot;
-use limen_api::edge::SecretData;
+use limen_api::source::SecretData;
 
 /// Certificates by the names that clients ask for.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use limen_api::Nameserver;
 use limen_core::locality::{Coordinates, Locality};
-use limen_dns::edge::{ConfigFiles, Hub};
+use limen_dns::source::{ConfigFiles, Hub};
 use limen_dns::{Options, Server};
 use tokio::signal::unix::{SignalKind, signal};
 

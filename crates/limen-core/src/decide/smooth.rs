@@ -21,14 +21,24 @@ impl SmoothWeights {
     /// Those without a weight neither gain nor lose credit, so that they come back to their turn
     /// and not to a burst.
     pub fn next(&mut self, weight: impl Fn(usize) -> u32) -> Option<usize> {
+        self.next_of(0..self.credit.len(), weight)
+    }
+
+    /// The same among some of them.
+    pub fn next_of(
+        &mut self,
+        who: impl Iterator<Item = usize>,
+        weight: impl Fn(usize) -> u32,
+    ) -> Option<usize> {
         let mut round = 0;
         let mut best = None;
-        for (index, credit) in self.credit.iter_mut().enumerate() {
+        for index in who {
             let weight = i64::from(weight(index));
             if weight == 0 {
                 continue;
             }
             round += weight;
+            let credit = &mut self.credit[index];
             *credit += weight;
             if best.is_none_or(|(_, most)| *credit > most) {
                 best = Some((index, *credit));

@@ -34,7 +34,7 @@ pub fn for_host<'a>(globals: impl IntoIterator<Item = &'a Global>, host: &str) -
         let has = |backend: &&Backend| {
             backend.targets.iter().any(|other| other.cluster == target.cluster)
         };
-        if !backends.iter().all(|backend| has(&backend)) {
+        if !backends.iter().all(has) {
             target.ready_endpoints = Some(0);
         }
     }

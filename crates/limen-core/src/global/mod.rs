@@ -16,8 +16,8 @@ pub use dns::DnsRules;
 pub use host::for_host;
 pub use target::{Address, Capacity, Protocol, Target, Verdict, Verdicts};
 pub use traffic::{
-    Affinity, Canary, ClientLimit, HeaderMatch, HealthCheck, HealthCheckKind, Outliers, Residency,
-    Retries, Split, Timeouts, TrafficRules, UpstreamTls,
+    Affinity, Canary, ClientLimit, HeaderMatch, HealthCheck, HealthCheckKind, Mirror, Outliers,
+    Residency, Retries, Split, Timeouts, TrafficRules, UpstreamTls,
 };
 
 /// The compiled form of one root.
@@ -138,6 +138,6 @@ pub struct ClientRules {
     pub limit: Option<ClientLimit>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

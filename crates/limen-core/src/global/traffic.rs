@@ -24,6 +24,14 @@ pub struct TrafficRules {
     /// Which clients may be served where.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub residency: Vec<Residency>,
+    /// Send some requests to a second place as well, whose answers nobody sees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<Mirror>,
+    /// When fewer than this share of clusters, in percent, are ready, health is not believed and
+    /// all of them are used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 100))]
+    pub panic_percent: Option<u8>,
     /// What keeps a client with its target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
@@ -87,6 +95,10 @@ pub struct HeaderMatch {
     /// The value; nothing means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// The share of such requests, in percent; nothing means all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 100))]
+    pub percent: Option<u8>,
     /// The group.
     pub group: String,
 }
@@ -113,15 +125,32 @@ pub struct Canary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Residency {
-    /// The regions or countries that clients come from; none means all clients.
+    /// The regions or countries that clients come from; none means all clients, also those that
+    /// nobody can place. A `*` at the end stands for anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<String>,
-    /// The regions that may serve them; none means all that are not denied.
+    /// The regions that may serve them; none means all that are not denied. A cluster whose region
+    /// is not known is not allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
     /// The regions that may not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
+}
+
+/// A second place that some requests are sent to as well. Only requests without a body are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Mirror {
+    /// The version group that gets them; nothing means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The cluster that gets them; nothing means the nearest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// The share of requests, in percent.
+    #[schemars(range(max = 100))]
+    pub percent: u8,
 }
 
 /// What keeps a client with its target. One of these; a struct and not an enumeration, since the

@@ -3,6 +3,8 @@
 
 mod database;
 mod networks;
+#[cfg(test)]
+mod tests;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -18,6 +20,15 @@ pub(crate) struct Place {
     pub(crate) locality: Locality,
     /// Two letters, in upper case.
     pub(crate) country: Option<String>,
+}
+
+impl Place {
+    /// What residency rules may call it. Countries are written in either case.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let Locality { region, zone, .. } = &self.locality;
+        let lower = self.country.as_ref().map(|country| country.to_ascii_lowercase());
+        [region, zone, &self.country, &lower].into_iter().flatten().cloned().collect()
+    }
 }
 
 /// What an address leads to.

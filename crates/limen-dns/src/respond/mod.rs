@@ -13,6 +13,8 @@
 mod cookie;
 mod rate;
 mod reply;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -64,7 +66,7 @@ pub(crate) enum Transport {
 pub(crate) struct Responder {
     common: Arc<Common>,
     zones: Cache<Arc<ArcSwap<Zones>>, Arc<Zones>>,
-    choices: HashMap<(u64, u64, Family), Option<Choice>, FixedState>,
+    choices: HashMap<(u64, u64, Family), Choice, FixedState>,
     limiter: Limiter,
     /// Goes up with every answer, so that equals take turns.
     turn: usize,
@@ -228,7 +230,6 @@ impl Responder {
         let asked_for = subnet.filter(|subnet| subnet.prefix > 0);
         let client = asked_for.map_or(client, |subnet| subnet.address);
         let (choice, prefix) = choice(&mut self.choices, &self.common.places, host, family, client);
-        let Some(choice) = choice else { return false };
         if asked_for.is_some() {
             let sticky = if choice.is_shared() { sticky_prefix(client) } else { 0 };
             let by_place = if choice.by_place { prefix } else { 0 };
@@ -296,12 +297,12 @@ impl Responder {
 
 /// What is answered to a client, and for how many bits around it.
 fn choice<'a>(
-    choices: &'a mut HashMap<(u64, u64, Family), Option<Choice>, FixedState>,
+    choices: &'a mut HashMap<(u64, u64, Family), Choice, FixedState>,
     places: &Places,
     host: &Host,
     family: Family,
     client: IpAddr,
-) -> (Option<&'a Choice>, u8) {
+) -> (&'a Choice, u8) {
     let found = places.find(client);
     if choices.len() >= MOST_CHOICES {
         choices.clear();
@@ -309,7 +310,7 @@ fn choice<'a>(
     let choice = choices
         .entry((host.id, found.key, family))
         .or_insert_with(|| Choice::new(host, family, &places.place(found, client)));
-    (choice.as_ref(), found.prefix)
+    (choice, found.prefix)
 }
 
 /// How long an answer by UDP may be. Above 1232 bytes it could arrive in pieces, or not at all.

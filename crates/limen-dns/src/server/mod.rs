@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use limen_api::Nameserver;
-use limen_api::edge::Source;
+use limen_api::source::Source;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use limen_api::edge::{Key, Objects};
+use limen_api::source::{Key, Objects};
 use limen_api::{DnsZoneSpec, Nameserver};
 use limen_core::global::Global;
 

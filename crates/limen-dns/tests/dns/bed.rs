@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use limen_api::DnsZoneSpec;
-use limen_api::edge::{Objects, Within};
+use limen_api::source::{Objects, Within};
 use limen_core::global::{
     Address, Backend, Global, PathRule, PathType, Rule, Target, TrafficRules,
 };

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use limen_api::edge::ConfigFiles;
+use limen_api::source::ConfigFiles;
 use limen_api::{DnsRecord, DnsZoneSpec};
 use limen_core::global::{HealthCheck, HealthCheckKind, TrafficRules};
 use limen_dns::{Options, Server};

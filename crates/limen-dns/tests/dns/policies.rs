@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use limen_core::global::{DnsRules, Global, Split, TrafficRules, Verdict};
+use limen_core::global::{DnsRules, Global, Residency, Split, TrafficRules, Verdict};
 
 use crate::bed::{Bed, global, objects, shop, target, three, until};
 use crate::client::*;
@@ -176,4 +176,22 @@ fn a_cluster_that_lacks_a_backend_of_the_host_comes_last() {
     both.backends.push(api);
     let bed = Bed::new(objects(vec![both]));
     assert_eq!(from(&bed, "10.1.0.0", 16).texts(), ["192.0.2.2"]);
+}
+
+#[test]
+fn residency_is_never_broken_not_even_for_want_of_anything_else() {
+    let rule = |allow: &[&str]| Residency {
+        clients: vec!["DE".into()],
+        allow: allow.iter().map(|region| (*region).to_owned()).collect(),
+        ..Residency::default()
+    };
+    let rules = TrafficRules { residency: vec![rule(&["asia"])], ..TrafficRules::default() };
+    let bed = Bed::new(shop(rules));
+    assert_eq!(from(&bed, "10.1.0.0", 16).texts(), ["192.0.2.3"]);
+    assert_eq!(from(&bed, "10.2.0.0", 16).texts(), ["192.0.2.2"], "a rule for others");
+    let nowhere = TrafficRules { residency: vec![rule(&["moon"])], ..TrafficRules::default() };
+    bed.set(shop(nowhere));
+    let answer = until(|| from(&bed, "10.1.0.0", 16), |answer| answer.answers.is_empty());
+    assert_eq!((answer.rcode, answer.authorities.len()), (NOERROR, 1));
+    assert_eq!(answer.scope(), Some(17), "others may have an answer");
 }

@@ -19,7 +19,7 @@ use limen_core::locality::Locality;
 use crate::health::Health;
 use crate::snapshot::{Ingress, Route, Snapshot};
 use crate::tls::{Mutual, ServerTls};
-use limen_api::edge::{Key, Objects};
+use limen_api::source::{Key, Objects};
 use shared::Shared;
 
 /// Makes snapshots, one after the other.

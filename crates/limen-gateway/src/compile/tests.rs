@@ -11,7 +11,7 @@ use limen_core::locality::Locality;
 use super::Compiler;
 use crate::snapshot::Snapshot;
 use crate::tls::ServerTls;
-use limen_api::edge::{Objects, SecretData};
+use limen_api::source::{Objects, SecretData};
 
 fn compiler() -> Compiler {
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));

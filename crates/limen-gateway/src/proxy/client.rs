@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use http::HeaderValue;
 
 use crate::options::Options;
-use limen_api::edge::SecretData;
+use limen_api::source::SecretData;
 
 /// The other side of a client connection.
 pub(crate) struct Client {

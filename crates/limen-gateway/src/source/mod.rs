@@ -2,7 +2,7 @@
 
 mod member;
 
-pub use limen_api::edge::{
+pub use limen_api::source::{
     ConfigError, ConfigFiles, Hub, News, Running, Source, Within, read_objects,
 };
 pub use member::Member;

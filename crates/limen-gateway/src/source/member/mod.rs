@@ -22,8 +22,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::{News, Running, Source};
-use limen_api::edge::{Listed, events, secret_data};
-use limen_api::edge::{Objects, SecretData};
+use limen_api::source::{Listed, events, secret_data};
+use limen_api::source::{Objects, SecretData};
 
 /// Pods come and go in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(10);

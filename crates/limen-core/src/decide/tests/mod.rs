@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+
+mod laws;
+mod rules;
+
 use crate::global::{Address, Backend, Outliers, Split, Target, TrafficRules, Verdict, Verdicts};
 use crate::locality::Locality;
 
@@ -60,7 +64,7 @@ fn what_is_not_ready_is_fallen_back_to_worst_last() {
     ] {
         let decided =
             plan.decide(|target| states[target], &mut Memory::new(&plan), Ask::default()).unwrap();
-        assert_eq!(decided, Decision { target, readiness });
+        assert_eq!(decided, Decision { target, readiness, room: Room::Enough });
     }
 }
 
@@ -250,7 +254,7 @@ proptest! {
         let backend = Backend { name: String::new(), targets: targets.collect() };
         let plan = Plan::new(&backend, &TrafficRules::default(), &berlin());
         let state = |target: usize| Readiness::ALL[states[target]];
-        let decided = plan.decide(state, &mut Memory::new(&plan), Ask { group: None, tried });
+        let decided = plan.decide(state, &mut Memory::new(&plan), Ask { tried, ..Ask::default() });
         let decided = decided.unwrap();
         prop_assert_eq!(decided.readiness, state(decided.target));
         let open = |index: &usize| tried & (1 << index) == 0;

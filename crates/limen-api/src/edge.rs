@@ -1,0 +1,35 @@
+//! `Edge`: a gateway or a DNS server. It writes its own object; the hub and the other edges read it.
+
+use kube::CustomResource;
+use limen_core::edge::{EdgeKind, EdgeReport};
+use limen_core::locality::Locality;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What clients touch: where it is, and what it says.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "limen.dev",
+    version = "v1alpha1",
+    kind = "Edge",
+    plural = "edges",
+    shortname = "edge",
+    status = "EdgeReport",
+    printcolumn(name = "Kind", type_ = "string", json_path = ".spec.kind"),
+    printcolumn(name = "Region", type_ = "string", json_path = ".spec.region"),
+    printcolumn(name = "Addresses", type_ = "string", json_path = ".spec.addresses"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct EdgeSpec {
+    /// What kind of edge it is.
+    #[serde(default)]
+    pub kind: EdgeKind,
+    /// Names and addresses that clients reach it at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub addresses: Vec<String>,
+    /// Where it is.
+    #[serde(flatten)]
+    pub locality: Locality,
+}
