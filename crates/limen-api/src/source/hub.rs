@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
+use kube::runtime::watcher;
 use limen_core::global::Global;
 use tokio::sync::mpsc;
 
@@ -101,6 +102,11 @@ impl Hub {
                         due |= zones.take(event, |object| Some(Arc::new(object.spec.clone())));
                         None
                     }
+                    // A hub that does not know the kind has no zones.
+                    Err(error) if is_unknown_kind(&error) => {
+                        due |= !std::mem::replace(&mut zones.loaded, true);
+                        None
+                    }
                     Err(error) => Some(error),
                 },
                 Some(event) = secret_events.next(), if gateway => match event {
@@ -147,5 +153,12 @@ impl Hub {
         {
             tracing::error!("{error}");
         }
+    }
+}
+
+fn is_unknown_kind(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
+        _ => false,
     }
 }
