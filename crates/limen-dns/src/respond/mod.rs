@@ -28,7 +28,7 @@ pub(crate) use cookie::CookieKey;
 pub(crate) use rate::RateLimit;
 
 use crate::choose::{Choice, Family, point, sticky_prefix};
-use crate::metrics::Counters;
+use crate::metrics::{AllCounters, Counters};
 use crate::place::Places;
 use crate::wire::edns::Edns;
 use crate::wire::query::{Query, Read, read};
@@ -52,7 +52,7 @@ pub(crate) struct Common {
     /// What this server calls itself to who asks.
     pub(crate) nsid: Vec<u8>,
     pub(crate) rate_limit: RateLimit,
-    pub(crate) counters: Counters,
+    pub(crate) counters: AllCounters,
 }
 
 /// How a packet came.
@@ -66,7 +66,15 @@ pub(crate) enum Transport {
 pub(crate) struct Responder {
     common: Arc<Common>,
     zones: Cache<Arc<ArcSwap<Zones>>, Arc<Zones>>,
-    choices: HashMap<(u64, u64, Family), Choice, FixedState>,
+    counters: Arc<Counters>,
+    memory: Memory,
+}
+
+type Choices = HashMap<(u64, u64, Family), Choice, FixedState>;
+
+/// What a worker remembers.
+struct Memory {
+    choices: Choices,
     limiter: Limiter,
     /// Goes up with every answer, so that equals take turns.
     turn: usize,
@@ -76,7 +84,9 @@ impl Responder {
     pub(crate) fn new(common: Arc<Common>) -> Self {
         let limiter = Limiter::new(common.rate_limit);
         let zones = Cache::new(common.zones.clone());
-        Self { common, zones, choices: HashMap::default(), limiter, turn: 0 }
+        let counters = common.counters.for_worker();
+        let memory = Memory { choices: HashMap::default(), limiter, turn: 0 };
+        Self { common, zones, counters, memory }
     }
 
     /// Writes the answer to a packet into `out`. Whether there is one.
@@ -88,52 +98,72 @@ impl Responder {
         now: u64,
         out: &mut Vec<u8>,
     ) -> bool {
-        let common = self.common.clone();
-        common.counters.queries.add();
+        let Self { common, zones, counters, memory } = self;
+        counters.queries.add();
         let query = match read(packet) {
             Read::Silence => {
-                common.counters.ignored.add();
+                counters.ignored.add();
                 return false;
             }
             Read::Wrong(rcode, question) => {
                 Reply::new(out, packet, question).finish_bare(rcode);
-                common.counters.of(rcode).add();
-                return self.may_send(packet, client, transport, now, 0, None, out);
+                counters.of(rcode).add();
+                let held = transport == Transport::Udp
+                    && memory.limiter.ask(client, 0, now) != Verdict::Send;
+                if held {
+                    counters.limited.add();
+                }
+                return !held;
             }
             Read::Query(query) => query,
         };
-        self.turn = self.turn.wrapping_add(1);
-        let zones = Arc::clone(self.zones.load());
-        let cookie = query.edns.as_ref().and_then(|edns| edns.cookie);
-        let proven = cookie.is_some_and(|cookie| common.cookie.is_valid(cookie, client, now));
+        memory.turn = memory.turn.wrapping_add(1);
         let mut reply = Reply::new(out, packet, query.question);
-        reply.limit = match (transport, &query.edns) {
-            (Transport::Tcp, _) => usize::from(u16::MAX),
-            (Transport::Udp, edns) => udp_limit(edns.as_ref()),
+        reply.limit = match transport {
+            Transport::Tcp => usize::from(u16::MAX),
+            Transport::Udp => udp_limit(query.edns.as_ref()),
         };
-        let key = self.answer(&zones, &query, client, packet.len(), &mut reply);
-        let rcode = reply.rcode;
+        let asked = Asked { common, query: &query, client };
+        let key = memory.answer(zones.load(), &asked, packet.len(), &mut reply);
+        counters.of(reply.rcode).add();
         let identity = reply::Identity { nsid: &common.nsid, key: &common.cookie, client, now };
         reply.finish(query.edns.as_ref(), &identity);
-        common.counters.of(rcode).add();
-        let exempt = transport == Transport::Tcp || proven;
-        if exempt {
-            true
-        } else {
-            self.may_send(packet, client, transport, now, key, Some(()), out)
+        if transport == Transport::Tcp || common.rate_limit.per_second == 0 {
+            return true;
         }
+        let cookie = query.edns.as_ref().and_then(|edns| edns.cookie);
+        if cookie.is_some_and(|cookie| common.cookie.is_valid(cookie, client, now)) {
+            return true;
+        }
+        let verdict = memory.limiter.ask(client, key, now);
+        if verdict != Verdict::Send {
+            counters.limited.add();
+        }
+        if verdict == Verdict::Truncate {
+            reply::truncate(out, packet);
+        }
+        verdict != Verdict::Drop
     }
+}
 
+/// A question, and who asked it.
+struct Asked<'a> {
+    common: &'a Common,
+    query: &'a Query<'a>,
+    client: IpAddr,
+}
+
+impl Memory {
     /// Fills in an answer. Returns what stands for it in the rate limit.
     fn answer(
         &mut self,
         zones: &Zones,
-        query: &Query<'_>,
-        client: IpAddr,
+        asked: &Asked<'_>,
         asked_with: usize,
         reply: &mut Reply<'_>,
     ) -> u64 {
         reply.room = asked_with;
+        let query = asked.query;
         if query.edns.as_ref().is_some_and(|edns| edns.version != 0) {
             reply.rcode = Rcode::BadVers;
             return 1;
@@ -169,7 +199,7 @@ impl Responder {
             Found::Node(node) => node,
         };
         reply.authoritative();
-        if !self.answer_from(zones, node, query, client, reply) {
+        if !self.answer_from(zones, node, asked, reply) {
             let apex = &zones.apexes[usize::from(node.zone)];
             reply.soa(apex, query.name.as_bytes().len());
         }
@@ -181,10 +211,10 @@ impl Responder {
         &mut self,
         zones: &Zones,
         node: &Node,
-        query: &Query<'_>,
-        client: IpAddr,
+        asked: &Asked<'_>,
         reply: &mut Reply<'_>,
     ) -> bool {
+        let query = asked.query;
         let apex = &zones.apexes[usize::from(node.zone)];
         let is_apex = query.name.as_bytes().len() == apex.name.len();
         match query.kind {
@@ -215,21 +245,21 @@ impl Responder {
             _ if host.plan.may_alias => Family::Four,
             _ => return false,
         };
-        self.answer_host(host, family, query, client, reply)
+        self.answer_host(host, family, asked, reply)
     }
 
     fn answer_host(
         &mut self,
-        host: &Arc<Host>,
+        host: &Host,
         family: Family,
-        query: &Query<'_>,
-        client: IpAddr,
+        asked: &Asked<'_>,
         reply: &mut Reply<'_>,
     ) -> bool {
+        let Asked { common, query, client } = *asked;
         let subnet = query.edns.as_ref().and_then(|edns| edns.subnet);
         let asked_for = subnet.filter(|subnet| subnet.prefix > 0);
         let client = asked_for.map_or(client, |subnet| subnet.address);
-        let (choice, prefix) = choice(&mut self.choices, &self.common.places, host, family, client);
+        let (choice, prefix) = choice(&mut self.choices, &common.places, host, family, client);
         if asked_for.is_some() {
             let sticky = if choice.is_shared() { sticky_prefix(client) } else { 0 };
             let by_place = if choice.by_place { prefix } else { 0 };
@@ -264,40 +294,11 @@ impl Responder {
         }
         reply.has_answers()
     }
-
-    /// Whether the rate limit lets an answer out. It may become a mere hint to come back by TCP.
-    #[allow(clippy::too_many_arguments, reason = "everything that tells answers apart")]
-    fn may_send(
-        &mut self,
-        packet: &[u8],
-        client: IpAddr,
-        transport: Transport,
-        now: u64,
-        key: u64,
-        question: Option<()>,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        if transport == Transport::Tcp {
-            return true;
-        }
-        match self.limiter.ask(client, key, now) {
-            Verdict::Send => true,
-            Verdict::Truncate if question.is_some() => {
-                self.common.counters.limited.add();
-                reply::truncate(out, packet);
-                true
-            }
-            Verdict::Truncate | Verdict::Drop => {
-                self.common.counters.limited.add();
-                false
-            }
-        }
-    }
 }
 
 /// What is answered to a client, and for how many bits around it.
 fn choice<'a>(
-    choices: &'a mut HashMap<(u64, u64, Family), Choice, FixedState>,
+    choices: &'a mut Choices,
     places: &Places,
     host: &Host,
     family: Family,

@@ -40,7 +40,7 @@ fn responder() -> Responder {
         cookie: CookieKey::new([7; 16]),
         nsid: b"here".to_vec(),
         rate_limit: RateLimit { per_second: 0, slip: 0 },
-        counters: Counters::default(),
+        counters: AllCounters::default(),
     }))
 }
 

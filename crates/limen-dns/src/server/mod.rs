@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use tcp::Tcp;
 
 use crate::control::{self, Control};
-use crate::metrics::Counters;
+use crate::metrics::AllCounters;
 use crate::options::Options;
 use crate::place::{Places, PlacesError};
 use crate::respond::{Common, CookieKey, RateLimit};
@@ -85,7 +85,7 @@ impl Server {
             cookie: CookieKey::new(options.cookie_secret.unwrap_or_else(rand::random)),
             nsid: options.nsid.clone().into_bytes(),
             rate_limit: RateLimit { per_second: options.rate_limit, slip: SLIP },
-            counters: Counters::default(),
+            counters: AllCounters::default(),
         });
         let (announce, ready) = watch::channel(false);
         let (stopping, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());

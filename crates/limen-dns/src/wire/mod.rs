@@ -41,7 +41,6 @@ pub(crate) enum Rcode {
     NotImp = 4,
     Refused = 5,
     BadVers = 16,
-    BadCookie = 23,
 }
 
 /// Two bytes as a number.
