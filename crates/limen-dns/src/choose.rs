@@ -160,3 +160,6 @@ pub(crate) fn point(address: IpAddr, host_hash: u32) -> u32 {
     };
     ((network.wrapping_mul(GOLDEN) >> 32) as u32).wrapping_add(host_hash)
 }
+
+#[cfg(test)]
+mod tests;

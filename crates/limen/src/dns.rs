@@ -126,10 +126,10 @@ impl Dns {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let options = self.options()?;
         let server = if let Some(config) = &self.config {
-            Server::start(options, ConfigFiles(config.clone()))?
+            Server::start(&options, ConfigFiles(config.clone()))?
         } else if let Some(kubeconfig) = &self.hub_kubeconfig {
             let client = client(kubeconfig).await?;
-            Server::start(options, Hub::for_dns(client, self.snapshot_dir.clone()))?
+            Server::start(&options, Hub::for_dns(client, self.snapshot_dir.clone()))?
         } else {
             bail!("say where answers come from: --config FILE|DIR or --hub-kubeconfig FILE");
         };

@@ -4,6 +4,7 @@
 //! which owns all of it. A task ends when nobody wants to know any more.
 
 mod probe;
+mod tls;
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;

@@ -1,9 +1,10 @@
 //! One probe.
 
 use limen_core::global::HealthCheckKind;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::tls;
 use crate::knowledge::Probe;
 
 /// The longest beginning of an answer that is looked at.
@@ -11,14 +12,19 @@ const LONGEST: usize = 256;
 
 /// Asks once. The error is for a person.
 pub(super) async fn probe(probe: &Probe) -> Result<(), String> {
-    let text = |error: std::io::Error| error.to_string();
     let address = (probe.address.host.as_str(), probe.address.port);
-    let mut stream = TcpStream::connect(address).await.map_err(text)?;
+    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     match probe.kind {
-        HealthCheckKind::Http => {}
-        // Whether it speaks TLS properly is for gateways, who have the authorities, to say.
-        HealthCheckKind::Tcp | HealthCheckKind::Https | HealthCheckKind::Grpc => return Ok(()),
+        HealthCheckKind::Tcp => Ok(()),
+        HealthCheckKind::Http => ask(probe, stream).await,
+        HealthCheckKind::Https => ask(probe, tls::connect(&probe.host, stream).await?).await,
+        // Whether a service serves is for gateways to ask, who speak HTTP/2.
+        HealthCheckKind::Grpc => Ok(()),
     }
+}
+
+async fn ask(probe: &Probe, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<(), String> {
+    let text = |error: std::io::Error| error.to_string();
     let Probe { host, path, .. } = probe;
     let request = format!(
         "GET {path} HTTP/1.1\r\nhost: {host}\r\nuser-agent: limen-dns-probe\r\n\

@@ -33,7 +33,7 @@ use crate::place::Places;
 use crate::wire::edns::Edns;
 use crate::wire::query::{Query, Read, read};
 use crate::wire::{IN, Rcode, kind};
-use crate::zone::{Found, Host, Node, RrSet, Zones};
+use crate::zone::{Found, Host, Node, Zones};
 use rate::{Limiter, Verdict};
 use reply::Reply;
 
@@ -317,12 +317,4 @@ fn choice<'a>(
 /// How long an answer by UDP may be. Above 1232 bytes it could arrive in pieces, or not at all.
 fn udp_limit(edns: Option<&Edns<'_>>) -> usize {
     edns.map_or(512, |edns| usize::from(edns.udp_size.clamp(512, 1232)))
-}
-
-/// Records with a turn of their own.
-impl RrSet {
-    pub(crate) fn from_turn(&self, turn: usize) -> impl Iterator<Item = &[u8]> {
-        let start = turn % self.data.len().max(1);
-        self.data.iter().cycle().skip(start).take(self.data.len()).map(|data| &**data)
-    }
 }

@@ -88,7 +88,7 @@ impl<'a> Reply<'a> {
     }
 
     pub(super) fn records(&mut self, set: &RrSet, turn: usize) {
-        for data in set.from_turn(turn) {
+        for data in set.starting_with(turn) {
             self.record(set.kind, set.ttl, data);
         }
     }

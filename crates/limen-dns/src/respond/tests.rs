@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use limen_api::Nameserver;
 use limen_api::source::Objects;
 use limen_core::global::{Address, Backend, Global, PathRule, PathType, Rule, Target};
 use proptest::prelude::*;
@@ -31,7 +32,8 @@ fn responder() -> Responder {
     let ingresses = [(("default".into(), "shop".into()), Arc::new(global))];
     let objects = Objects { ingresses: ingresses.into(), ..Objects::default() };
     let zones = vec!["example.com".to_owned()];
-    let defaults = ZoneDefaults { zones, nameservers: Vec::new() };
+    let server = Nameserver { name: "ns.example.net".into(), addresses: Vec::new() };
+    let defaults = ZoneDefaults { zones, nameservers: vec![server] };
     let zones = Compiler::new(defaults).compile(&objects, &Knowledge::default(), 1);
     assert!(zones.problems.is_empty(), "{:?}", zones.problems);
     Responder::new(Arc::new(Common {

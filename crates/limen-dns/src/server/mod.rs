@@ -65,7 +65,7 @@ pub struct Server {
 
 impl Server {
     /// Starts a server. Until its source has given it something it refuses every question.
-    pub fn start(options: Options, source: impl Source) -> Result<Self, StartError> {
+    pub fn start(options: &Options, source: impl Source) -> Result<Self, StartError> {
         let networks = options.networks.as_deref();
         let places = Places::read(options.locality.clone(), networks, options.database.as_deref())?;
         let workers = options.workers.max(1);
@@ -92,14 +92,14 @@ impl Server {
         let mut server = Self { listen, admin, ready, stopping, stop, threads: Vec::new() };
         let defaults = ZoneDefaults {
             zones: options.zones.clone(),
-            nameservers: nameservers(&options, &server.listen),
+            nameservers: nameservers(options, &server.listen),
         };
         let control = Control {
             common: common.clone(),
             defaults,
             probe: options.probe,
             ready: announce,
-            tcp: Tcp::new(&options),
+            tcp: Tcp::new(options),
             listeners,
             admin: admin_listener,
         };

@@ -15,6 +15,7 @@ pub(crate) struct Query<'a> {
 }
 
 /// What a packet is.
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack for one packet, unboxed")]
 pub(crate) enum Read<'a> {
     /// A question.
     Query(Query<'a>),

@@ -51,6 +51,8 @@ struct ZoneParts {
     negative_ttl: u32,
     ttls: Ttls,
     records: Vec<(Arc<[u8]>, RrSet)>,
+    /// Servers that nobody who follows a delegation could find.
+    unreachable: Vec<String>,
 }
 
 impl Compiler {
@@ -69,6 +71,7 @@ impl Compiler {
         let mut nodes: BTreeMap<Arc<[u8]>, Vec<RrSet>> = BTreeMap::new();
         let mut ttls = Vec::new();
         for parts in self.parts(objects, &mut zones.problems) {
+            zones.problems.extend(parts.unreachable.iter().cloned());
             zones.apexes.push(Apex {
                 name: parts.apex.clone(),
                 soa: soa(&parts, serial),
@@ -282,7 +285,20 @@ fn check(spec: &DnsZoneSpec, default: &[Nameserver]) -> Result<ZoneParts, String
         }
         records.push((name, set));
     }
+    let mut unreachable = Vec::new();
+    for server in nameservers {
+        let name: Arc<[u8]> = name::from_text(&server.name)?.into();
+        let has_address = records.iter().any(|(other, set)| *other == name && set.kind != kind::NS);
+        if name::is_within(&name, &apex) && !has_address {
+            let (zone, server) = (&spec.zone, &server.name);
+            unreachable.push(format!(
+                "zone {zone}: its server {server} has no address, so that a delegation to it leads \
+                 nowhere; give it one"
+            ));
+        }
+    }
     Ok(ZoneParts {
+        unreachable,
         mname: name::from_text(&nameservers[0].name)?,
         rname: mailbox_name(&mailbox)?,
         negative_ttl: spec.negative_ttl_seconds.unwrap_or(NEGATIVE_TTL),

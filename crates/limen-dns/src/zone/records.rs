@@ -14,22 +14,33 @@ pub(crate) struct RrSet {
     pub(crate) data: Vec<Box<[u8]>>,
 }
 
+impl RrSet {
+    /// The data of all records, of which the next has its turn.
+    pub(crate) fn starting_with(&self, turn: usize) -> impl Iterator<Item = &[u8]> {
+        let start = turn % self.data.len().max(1);
+        let turned = self.data.iter().cycle().skip(start);
+        turned.take(self.data.len()).map(|data| &**data)
+    }
+}
+
+/// How data of one type is read.
+type Reader = fn(&str) -> Result<Vec<u8>, String>;
+
 /// The records that an object describes.
 pub(super) fn rrset(record: &DnsRecord, default_ttl: u32) -> Result<RrSet, String> {
-    let read: (u16, fn(&str) -> Result<Vec<u8>, String>) =
-        match record.kind.to_ascii_uppercase().as_str() {
-            "A" => (kind::A, address_four),
-            "AAAA" => (kind::AAAA, address_six),
-            "CAA" => (kind::CAA, caa),
-            "CNAME" => (kind::CNAME, domain),
-            "MX" => (kind::MX, mx),
-            "TXT" => (kind::TXT, txt),
-            other => {
-                return Err(format!(
-                    "type {other:?} cannot be served; take A, AAAA, CAA, CNAME, MX or TXT"
-                ));
-            }
-        };
+    let read: (u16, Reader) = match record.kind.to_ascii_uppercase().as_str() {
+        "A" => (kind::A, address_four),
+        "AAAA" => (kind::AAAA, address_six),
+        "CAA" => (kind::CAA, caa),
+        "CNAME" => (kind::CNAME, domain),
+        "MX" => (kind::MX, mx),
+        "TXT" => (kind::TXT, txt),
+        other => {
+            return Err(format!(
+                "type {other:?} cannot be served; take A, AAAA, CAA, CNAME, MX or TXT"
+            ));
+        }
+    };
     if record.data.is_empty() {
         return Err("it has no data".to_owned());
     }

@@ -50,7 +50,7 @@ impl Bed {
         };
         change(&mut options);
         let (objects, receive) = watch::channel(objects);
-        let server = Server::start(options, Within(receive)).unwrap();
+        let server = Server::start(&options, Within(receive)).unwrap();
         block_on(server.ready());
         Self { server, objects, _folder: folder }
     }

@@ -1,14 +1,15 @@
 //! Objects that change, are wrong, or describe clusters that come and go.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use limen_api::source::ConfigFiles;
-use limen_api::{DnsRecord, DnsZoneSpec};
-use limen_core::global::{HealthCheck, HealthCheckKind, TrafficRules};
+use limen_api::{DnsRecord, DnsZoneSpec, Nameserver};
+use limen_core::global::{Address, HealthCheck, HealthCheckKind, TrafficRules};
 use limen_dns::{Options, Server};
+use rustls::{ServerConfig, ServerConnection};
 
 use crate::bed::{Bed, block_on, global, objects, shop, three, until, with_zone};
 use crate::client::*;
@@ -36,7 +37,7 @@ fn files_are_obeyed_and_a_mistake_leaves_the_old_answers() {
         admin: Some("127.0.0.1:0".parse().unwrap()),
         ..Options::default()
     };
-    let server = Server::start(options, ConfigFiles(folder.path().to_owned())).unwrap();
+    let server = Server::start(&options, ConfigFiles(folder.path().to_owned())).unwrap();
     block_on(server.ready());
     let look = || ask("shop.example.com", A).udp(server.listen()[0]);
     assert_eq!(look().texts(), ["192.0.2.1"]);
@@ -51,11 +52,16 @@ fn files_are_obeyed_and_a_mistake_leaves_the_old_answers() {
     until(look, |answer| answer.texts() == ["192.0.2.9"]);
 }
 
-fn metric(admin: std::net::SocketAddr, name: &str) -> u64 {
-    let mut stream = std::net::TcpStream::connect(admin).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n").unwrap();
+fn get(admin: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: here\r\n\r\n").as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn metric(admin: SocketAddr, name: &str) -> u64 {
+    let text = get(admin, "/metrics");
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
     line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
 }
@@ -95,59 +101,107 @@ fn a_host_that_is_gone_is_no_longer_answered() {
     until(|| ask("shop.example.com", A).udp(bed.address()), |answer| answer.rcode == NXDOMAIN);
 }
 
-/// A web server that answers well or not.
-fn web(well: &Arc<AtomicBool>) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+/// A web server that answers well or not, over TLS or in the clear.
+fn web(address: &str, well: &Arc<AtomicBool>, tls: bool) -> u16 {
+    let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let well = well.clone();
+    let config = server_config();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { continue };
-            let _ = stream.read(&mut [0; 1024]);
             let status = if well.load(Ordering::Relaxed) { "200 OK" } else { "503 Bad Day" };
-            let _ = stream.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes());
+            if tls {
+                let mut connection = ServerConnection::new(config.clone()).unwrap();
+                answer(&mut rustls::Stream::new(&mut connection, &mut stream), status);
+            } else {
+                answer(&mut stream, status);
+            }
         }
     });
     port
 }
 
+fn answer(stream: &mut (impl Read + Write), status: &str) {
+    // A prober that has gone needs no answer.
+    let _ = stream.read(&mut [0; 1024]);
+    let _ = stream.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes());
+}
+
+fn server_config() -> Arc<ServerConfig> {
+    let made = rcgen::generate_simple_self_signed(["shop.example.com".to_owned()]).unwrap();
+    let key = made.signing_key.serialize_der().try_into().unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key);
+    Arc::new(config.unwrap())
+}
+
 #[test]
 fn own_probes_decide_where_no_gateway_has_a_verdict() {
-    let well = [Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true))];
-    let mut targets = three();
-    targets.truncate(2);
-    for (index, target) in targets.iter_mut().enumerate() {
-        target.addresses.truncate(1);
-        target.addresses[0].host = "127.0.0.1".into();
-        target.addresses[0].port = web(&well[index]);
-    }
-    // Told apart by a second address, which is only reached if the first answers.
-    targets[0].addresses[0].host = "127.0.0.2".into();
-    let listener = TcpListener::bind("127.0.0.2:0").unwrap();
-    targets[0].addresses[0].port = listener.local_addr().unwrap().port();
-    let first = well[0].clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let _ = stream.read(&mut [0; 1024]);
-            let status = if first.load(Ordering::Relaxed) { 200 } else { 503 };
-            let _ = stream.write_all(format!("HTTP/1.1 {status} x\r\n\r\n").as_bytes());
+    for kind in [HealthCheckKind::Http, HealthCheckKind::Https] {
+        let well = [Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true))];
+        let mut targets = three();
+        targets.truncate(2);
+        for (index, host) in ["127.0.0.2", "127.0.0.1"].into_iter().enumerate() {
+            let port = web(host, &well[index], kind == HealthCheckKind::Https);
+            targets[index].addresses = vec![Address { host: host.into(), port }];
         }
-    });
-    let health_check = Some(HealthCheck {
-        kind: HealthCheckKind::Http,
-        interval_milliseconds: 20,
-        timeout_milliseconds: 5000,
-        ..HealthCheck::default()
-    });
-    let rules = TrafficRules { health_check, ..TrafficRules::default() };
-    let bed = Bed::new(objects(vec![global("shop.example.com", targets, rules)]));
-    let look = || ask("shop.example.com", A).subnet("10.1.0.0", 16).udp(bed.address());
-    let is = |address: &'static str| move |answer: &Answer| answer.texts() == [address];
-    until(look, is("127.0.0.2"));
-    well[0].store(false, Ordering::Relaxed);
-    let moved = until(look, is("127.0.0.1"));
-    assert_eq!(moved.answers[0].ttl, 5);
-    well[0].store(true, Ordering::Relaxed);
-    until(look, is("127.0.0.2"));
+        let health_check = Some(HealthCheck {
+            kind,
+            interval_milliseconds: 20,
+            timeout_milliseconds: 5000,
+            ..HealthCheck::default()
+        });
+        let rules = TrafficRules { health_check, ..TrafficRules::default() };
+        let bed = Bed::new(objects(vec![global("shop.example.com", targets, rules)]));
+        let look = || ask("shop.example.com", A).subnet("10.1.0.0", 16).udp(bed.address());
+        let is = |address: &'static str| move |answer: &Answer| answer.texts() == [address];
+        until(look, is("127.0.0.2"));
+        well[0].store(false, Ordering::Relaxed);
+        let moved = until(look, is("127.0.0.1"));
+        assert_eq!(moved.answers[0].ttl, 5);
+        well[0].store(true, Ordering::Relaxed);
+        until(look, is("127.0.0.2"));
+    }
+}
+
+#[test]
+fn the_example_is_answered_from() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let options = Options {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        networks: Some(examples.join("networks.yaml")),
+        probe: false,
+        ..Options::default()
+    };
+    let server = Server::start(&options, ConfigFiles(examples.join("dns"))).unwrap();
+    block_on(server.ready());
+    let look = |name: &str, network: &str| {
+        let answer = ask(name, A).subnet(network, 16).udp(server.listen()[0]);
+        answer.texts().join(" ")
+    };
+    assert_eq!(look("shop.example.com", "10.1.0.0"), "192.0.2.1");
+    assert_eq!(look("any.shop.example.com", "10.3.0.0"), "192.0.2.3");
+    assert!(look("beta.example.com", "10.3.0.0").starts_with("192.0.2."));
+    assert_eq!(look("ns1.example.com", "10.3.0.0"), "192.0.2.53");
+}
+
+#[test]
+fn a_server_of_the_zone_without_an_address_is_a_problem_that_can_be_seen() {
+    let server = |addresses: &[&str]| Nameserver {
+        name: "ns1.example.com".into(),
+        addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
+    };
+    for (addresses, problems) in [(&[][..], true), (&["192.0.2.53"], false)] {
+        let bed = Bed::with(shop(TrafficRules::default()), |options| {
+            options.nameservers = vec![server(addresses)];
+            options.admin = Some("127.0.0.1:0".parse().unwrap());
+        });
+        let seen = get(bed.server.admin().unwrap(), "/problems");
+        assert_eq!(seen.contains("ns1.example.com has no address"), problems, "{seen}");
+    }
 }

@@ -26,9 +26,9 @@ fn a_flood_of_one_question_is_not_answered_in_full() {
     while let Ok(length) = socket.recv(&mut buffer) {
         let answer = Answer::read(&buffer[..length]);
         if answer.truncated {
-            cut += 1
+            cut += 1;
         } else {
-            whole += 1
+            whole += 1;
         }
         assert!(!answer.truncated || answer.answers.is_empty());
     }
