@@ -48,6 +48,11 @@ soak *arguments:
     cargo build --release -p limen
     tools/soak-gateway {{arguments}}
 
+# The DNS server beside Knot and, with --coredns PATH, CoreDNS: CPU time for each answer.
+bench-dns *arguments:
+    cargo build --release -p limen
+    tools/bench-dns {{arguments}}
+
 # Limen and a real kube-apiserver answer the same requests; every difference is listed or printed.
 blackbox:
     tools/python-client

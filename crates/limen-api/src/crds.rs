@@ -6,7 +6,7 @@ use limen_core::federated::Kind;
 use serde_json::{Value, json};
 
 use crate::{
-    Cluster, Edge, FederatedIngress, FederatedStatus, FederatedType, GlobalIngress,
+    Cluster, DnsZone, Edge, FederatedIngress, FederatedStatus, FederatedType, GlobalIngress,
     PlacementPolicy, TrafficPolicy,
 };
 use crate::{federated_ingress, traffic_policy};
@@ -20,6 +20,7 @@ pub const THREE_OBJECT_GROUP: &str = "core.federation.k8s.io";
 pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         Cluster::crd(),
+        DnsZone::crd(),
         Edge::crd(),
         FederatedStatus::crd(),
         FederatedType::crd(),

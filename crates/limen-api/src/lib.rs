@@ -6,6 +6,7 @@
 mod cluster;
 mod crds;
 pub mod dialect;
+mod dns_zone;
 mod edge;
 mod federated_ingress;
 mod federated_status;
@@ -13,6 +14,7 @@ mod federated_type;
 mod global_ingress;
 mod kinds;
 mod placement_policy;
+pub mod source;
 mod traffic_policy;
 
 pub use cluster::{
@@ -22,6 +24,7 @@ pub use cluster::{
 pub use crds::{
     ONE_OBJECT_GROUP, THREE_OBJECT_GROUP, all as crds, federated_kind, three_object_kinds,
 };
+pub use dns_zone::{DnsRecord, DnsZone, DnsZoneSpec, Nameserver};
 pub use edge::{Edge, EdgeSpec};
 pub use federated_ingress::{
     FederatedIngress, FederatedIngressSpec, FederatedIngressStatus, ListedBackend, ListedTarget,

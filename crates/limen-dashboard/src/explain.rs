@@ -24,11 +24,12 @@ pub(crate) async fn explain(client: &Client, what: &str, from: &str) -> Result<V
         .steps
         .iter()
         .map(|step| {
-            let dropped = step.dropped.iter().map(
-                |dropped| json!({"cluster": dropped.cluster, "reason": dropped.reason.to_string()}),
-            );
+            let dropped = step
+                .dropped
+                .iter()
+                .map(|dropped| json!({"cluster": dropped.cluster, "reason": dropped.reason}));
             json!({
-                "rule": step.rule.to_string(), "detail": step.detail, "kept": step.kept,
+                "rule": step.rule, "detail": step.detail, "kept": step.kept,
                 "dropped": dropped.collect::<Vec<_>>(),
             })
         })

@@ -185,7 +185,7 @@ impl View {
             .collect();
         edges.sort_by(|one, other| one.name.cmp(&other.name));
         let mut roots: Vec<Root> =
-            objects.globals.iter().map(|global| Root::new(global, sent())).collect();
+            objects.globals.iter().map(|global| Root::new(global, &sent())).collect();
         roots.sort_by(|one, other| {
             (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name))
         });
@@ -249,7 +249,10 @@ fn flows(edge: &Edge, demand: &[Demand]) -> Vec<Flow> {
 }
 
 impl Root {
-    fn new<'a>(global: &GlobalIngress, demand: impl Iterator<Item = &'a Demand> + Clone) -> Self {
+    fn new<'a>(
+        global: &GlobalIngress,
+        demand: &(impl Iterator<Item = &'a Demand> + Clone),
+    ) -> Self {
         let namespace = global.namespace().unwrap_or_default();
         let id = format!("{namespace}/{}", global.name_any());
         let spec = &global.spec.global;

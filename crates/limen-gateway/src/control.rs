@@ -12,10 +12,10 @@ use crate::admin;
 use crate::compile::Compiler;
 use crate::edges::{Edges, TICK};
 use crate::health::keep_probing;
-use crate::objects::Objects;
 use crate::snapshot::Snapshot;
 use crate::source::{News, Source};
 use crate::worker::Shared;
+use limen_api::source::Objects;
 
 /// Runs until the gateway has stopped.
 pub(crate) async fn run(

@@ -30,7 +30,6 @@ mod health;
 mod limit;
 mod listen;
 mod metrics;
-mod objects;
 mod options;
 mod proxy;
 mod server;
@@ -40,7 +39,6 @@ mod tls;
 mod upstream;
 mod worker;
 
-pub use edges::OwnEdge;
 pub use gateway::{Gateway, StartError};
-pub use objects::{Objects, SecretData};
+pub use limen_api::source::{Objects, OwnEdge, SecretData};
 pub use options::{AccessLogTo, Limits, Options};

@@ -11,9 +11,9 @@ use limen_core::route::Routes;
 
 use crate::flow::Flow;
 use crate::metrics::{Count, TargetMetrics};
-use crate::objects::{Key, SecretData};
 use crate::tls::Certificates;
 use crate::upstream::Address;
+use limen_api::source::{Key, SecretData};
 
 /// Everything that is in force at one moment.
 #[derive(Default)]

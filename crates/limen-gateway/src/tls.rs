@@ -15,8 +15,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 
-use crate::objects::SecretData;
 use crate::snapshot::Snapshot;
+use limen_api::source::SecretData;
 
 /// Certificates by the names that clients ask for.
 #[derive(Debug, Default)]

@@ -165,7 +165,7 @@ impl Gateway {
         }
         if let Some(kubeconfig) = &self.hub_kubeconfig {
             let client = client(kubeconfig).await?;
-            let source = Hub { client, snapshot_dir: self.snapshot_dir.clone() };
+            let source = Hub::for_gateway(client, self.snapshot_dir.clone());
             return Ok(limen_gateway::Gateway::start(options, source)?);
         }
         if let Some(kubeconfig) = &self.member_kubeconfig {
@@ -229,7 +229,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-async fn client(kubeconfig: &Path) -> Result<kube::Client> {
+pub(crate) async fn client(kubeconfig: &Path) -> Result<kube::Client> {
     let context = || format!("cannot use the kubeconfig {}", kubeconfig.display());
     let read = Kubeconfig::read_from(kubeconfig).with_context(context)?;
     let options = KubeConfigOptions::default();

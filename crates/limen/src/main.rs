@@ -2,6 +2,7 @@
 
 mod clusters;
 mod connection;
+mod dns;
 mod gateway;
 mod hub;
 mod join;
@@ -58,6 +59,8 @@ enum Command {
     Up(up::Up),
     /// Play a story on a federation of `limen up`, and see whether it ends well.
     Play(play::Play),
+    /// Run a DNS server: names that lead to the nearest healthy cluster.
+    Dns(Box<dns::Dns>),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Gateway(gateway) => gateway.run(),
         Command::Up(up) => up.run(),
         Command::Play(play) => play.run(),
+        Command::Dns(dns) => dns.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::global::{
-    Affinity, ClientRules, HeaderMatch, HealthCheck, Mirror, Outliers, Residency, Retries, Split,
-    Timeouts, TrafficRules, UpstreamTls, is_default,
+    Affinity, ClientRules, DnsRules, HeaderMatch, HealthCheck, Mirror, Outliers, Residency,
+    Retries, Split, Timeouts, TrafficRules, UpstreamTls, is_default,
 };
 
 use super::canary::Trial;
@@ -83,6 +83,9 @@ pub struct Policy {
     /// For how long an address that has become well gets less than its share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_start_seconds: Option<u32>,
+    /// How DNS servers answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<DnsRules>,
     /// How clients are met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientRules>,
@@ -335,6 +338,7 @@ impl Policy {
             upstream_tls: self.upstream_tls.clone(),
             max_connections: self.max_connections,
             slow_start_seconds: self.slow_start_seconds,
+            dns: self.dns.clone(),
         }
     }
 

@@ -4,12 +4,16 @@
 //! it: a gateway matches a request to a rule, takes the rule's backend, and chooses among the
 //! targets of that backend by the rules of [`TrafficRules`].
 
+mod dns;
+mod host;
 mod target;
 mod traffic;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use dns::DnsRules;
+pub use host::for_host;
 pub use target::{Address, Capacity, Protocol, Target, Verdict, Verdicts};
 pub use traffic::{
     Affinity, Canary, ClientLimit, HeaderMatch, HealthCheck, HealthCheckKind, Mirror, Outliers,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::dns::DnsRules;
+
 /// How traffic is shared among targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -51,6 +53,9 @@ pub struct TrafficRules {
     /// Connections that one edge may have open to one address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
+    /// How DNS servers answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<DnsRules>,
     /// For how long an address that has become well gets less than its share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_start_seconds: Option<u32>,

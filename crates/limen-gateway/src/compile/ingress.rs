@@ -12,11 +12,11 @@ use limen_core::global::{
 
 use super::shared::Shared;
 use crate::flow::Flow;
-use crate::objects::{Key, Objects, SecretData};
 use crate::proxy::hexadecimal;
 use crate::snapshot::{Backend, Ingress, Rules, TargetState};
 use crate::tls::certified_key;
 use crate::upstream::{Address, Destination, UpstreamTls, UpstreamTlsError, milliseconds};
+use limen_api::source::{Key, Objects, SecretData};
 
 /// Without a limit of its own an address gets no more connections than this from one gateway.
 const MAX_CONNECTIONS: u32 = 4096;

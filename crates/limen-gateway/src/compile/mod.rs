@@ -18,9 +18,9 @@ use limen_core::global::{Global, PathType};
 use limen_core::locality::Locality;
 
 use crate::health::Health;
-use crate::objects::{Key, Objects};
 use crate::snapshot::{Ingress, Route, Snapshot};
 use crate::tls::{Mutual, ServerTls};
+use limen_api::source::{Key, Objects};
 use shared::Shared;
 
 /// Makes snapshots, one after the other.

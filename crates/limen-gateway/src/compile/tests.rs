@@ -9,9 +9,9 @@ use limen_core::global::{
 use limen_core::locality::Locality;
 
 use super::Compiler;
-use crate::objects::{Objects, SecretData};
 use crate::snapshot::Snapshot;
 use crate::tls::ServerTls;
+use limen_api::source::{Objects, SecretData};
 
 fn compiler() -> Compiler {
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));

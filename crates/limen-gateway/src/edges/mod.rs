@@ -17,8 +17,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use limen_core::edge::{EdgeKind, EdgeReport, Peer};
-use limen_core::locality::Locality;
+use limen_api::source::OwnEdge;
+use limen_core::edge::{EdgeKind, Peer};
+
 use tokio::sync::watch;
 
 use crate::options::Options;
@@ -36,19 +37,6 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const SILENT: Duration = Duration::from_secs(35);
 /// A report that was this old when it came first is of a gateway that is gone.
 const FORGOTTEN: i64 = 120;
-
-/// What a gateway says of itself.
-#[derive(Clone, Debug, Default)]
-pub struct OwnEdge {
-    /// What it is called.
-    pub name: String,
-    /// Names and addresses that clients reach it at.
-    pub addresses: Vec<String>,
-    /// Where it is.
-    pub locality: Locality,
-    /// What it reports; nothing until it has something to report.
-    pub report: Option<Arc<EdgeReport>>,
-}
 
 /// The other edges, and what is known of them.
 pub(crate) struct Edges {

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use http::HeaderValue;
 
-use crate::objects::SecretData;
 use crate::options::Options;
+use limen_api::source::SecretData;
 
 /// The other side of a client connection.
 pub(crate) struct Client {

@@ -142,7 +142,7 @@ impl Bed {
             ..Options::default()
         };
         change(&mut options);
-        let source = Hub { client: self.hub().client.clone(), snapshot_dir: None };
+        let source = Hub::for_gateway(self.hub().client.clone(), None);
         let gateway = Gateway::start(options, source).unwrap();
         gateway.ready().await;
         gateway

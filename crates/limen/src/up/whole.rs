@@ -270,7 +270,7 @@ fn start_gateway(client: &Client, folder: &Path, edge: &Place, ports: &Ports) ->
         drain: Duration::from_secs(1),
         ..Options::default()
     };
-    let source = source::Hub { client: client.clone(), snapshot_dir: Some(snapshot_dir) };
+    let source = source::Hub::for_gateway(client.clone(), Some(snapshot_dir));
     Ok(Gateway::start(options, source)?)
 }
 

@@ -21,10 +21,8 @@ use limen_core::locality::Locality;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
-use super::listed::{Listed, events, secret_data};
 use super::{News, Running, Source};
-use crate::edges::OwnEdge;
-use crate::objects::{Objects, SecretData};
+use limen_api::source::{Listed, Objects, OwnEdge, SecretData, events, secret_data};
 
 /// Pods come and go in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(10);

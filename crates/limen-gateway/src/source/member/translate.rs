@@ -11,7 +11,7 @@ use limen_core::global::{
 };
 use limen_core::locality::Locality;
 
-use crate::objects::Key;
+use limen_api::source::Key;
 
 /// The annotation that named the class before there was a field for it.
 const OLD_CLASS: &str = "kubernetes.io/ingress.class";

@@ -2,9 +2,9 @@
 
 use tokio::sync::{mpsc, watch};
 
+use super::OwnEdge;
+use super::objects::Objects;
 use super::{News, Running, Source};
-use crate::edges::OwnEdge;
-use crate::objects::Objects;
 
 /// Objects that somebody within the process publishes.
 pub struct Within(pub watch::Receiver<Objects>);

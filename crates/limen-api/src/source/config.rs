@@ -1,4 +1,4 @@
-//! Objects from YAML files: GlobalIngress objects and Secrets, read again when they change.
+//! Objects from YAML files: GlobalIngress objects, zones and Secrets, read again when they change.
 //!
 //! All files make up one whole. When one of them cannot be read the whole stays as it was, and
 //! what is wrong, where, and what to do about it is said once.
@@ -13,11 +13,13 @@ use base64::engine::general_purpose::STANDARD;
 use limen_core::global::Global;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_saphyr::Spanned;
 use tokio::sync::{mpsc, watch};
 
+use super::OwnEdge;
+use super::objects::{Key, Objects, SecretData};
 use super::{News, Running, Source};
-use crate::edges::OwnEdge;
-use crate::objects::{Key, Objects, SecretData};
+use crate::DnsZoneSpec;
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -45,10 +47,12 @@ pub enum ConfigError {
         error: String,
     },
     /// An object is not what it says it is.
-    #[error("{}: {kind} {name}: {error}", path.display())]
+    #[error("{}:{line}: {kind} {name}: {error}", path.display())]
     Object {
         /// The file.
         path: PathBuf,
+        /// The line that it begins in.
+        line: u64,
         /// The object's kind.
         kind: String,
         /// The object's name.
@@ -88,14 +92,16 @@ pub fn read_objects(path: &Path) -> Result<Objects, ConfigError> {
             .map_err(|error| ConfigError::Read { path: file.clone(), error })?;
         // The parser's limits are against strangers; these files are the operator's own.
         let options = serde_saphyr::options! { budget: None };
-        let documents: Vec<Option<Manifest>> =
+        let documents: Vec<Option<Spanned<Manifest>>> =
             serde_saphyr::from_multiple_with_options(&text, options).map_err(|error| {
                 ConfigError::Yaml { path: file.clone(), error: error.to_string() }
             })?;
         for manifest in documents.into_iter().flatten() {
+            let (line, manifest) = (manifest.defined.line(), manifest.value);
             let (kind, name) = (manifest.kind.clone(), manifest.metadata.name.clone());
             add(&mut objects, manifest).map_err(|error| ConfigError::Object {
                 path: file.clone(),
+                line,
                 kind,
                 name,
                 error,
@@ -119,6 +125,13 @@ fn add(objects: &mut Objects, manifest: Manifest) -> Result<(), String> {
                 return Err("there is another one of that name; rename one of them".to_owned());
             }
         }
+        "DnsZone" => {
+            let zone: DnsZoneSpec =
+                serde_json::from_value(manifest.spec).map_err(|error| format!("spec: {error}"))?;
+            if objects.zones.insert(key, Arc::new(zone)).is_some() {
+                return Err("there is another one of that name; rename one of them".to_owned());
+            }
+        }
         "Secret" => {
             let mut data = BTreeMap::new();
             for (name, encoded) in manifest.data {
@@ -133,7 +146,9 @@ fn add(objects: &mut Objects, manifest: Manifest) -> Result<(), String> {
             objects.secrets.insert(key, Arc::new(SecretData(data)));
         }
         other => {
-            return Err(format!("kind {other:?} is neither GlobalIngress nor Secret; remove it"));
+            return Err(format!(
+                "kind {other:?} is none of GlobalIngress, DnsZone and Secret; remove it"
+            ));
         }
     }
     Ok(())
@@ -209,6 +224,11 @@ fn keep_unchanged(mut objects: Objects, before: &Objects) -> Objects {
             *global = old.clone();
         }
     }
+    for (key, zone) in &mut objects.zones {
+        if let Some(old) = before.zones.get(key).filter(|old| *old == zone) {
+            *zone = old.clone();
+        }
+    }
     for (key, secret) in &mut objects.secrets {
         if let Some(old) = before.secrets.get(key).filter(|old| *old == secret) {
             *secret = old.clone();
@@ -255,7 +275,10 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_file_and_a_way_out() {
         for (text, part) in [
-            ("kind: Pod\nmetadata: { name: p }\n", "neither GlobalIngress nor Secret; remove it"),
+            (
+                "kind: Pod\nmetadata: { name: p }\n",
+                "none of GlobalIngress, DnsZone and Secret; remove it",
+            ),
             ("kind: GlobalIngress\nspec: {}\n", "no metadata.name"),
             ("kind: Secret\nmetadata: { name: s }\ndata: { a: '!' }\n", "use stringData"),
             (

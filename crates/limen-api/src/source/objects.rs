@@ -1,20 +1,24 @@
-//! What a gateway obeys: the compiled roots and the Secrets they name.
+//! What an edge obeys: the compiled roots and the Secrets they name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use limen_core::global::Global;
 
+use crate::DnsZoneSpec;
+
 /// A namespace and a name in it.
-pub(crate) type Key = (String, String);
+pub type Key = (String, String);
 
 /// Everything that a source knows at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     /// Compiled roots by namespace and name. The order is that of their keys, so that of two that claim the same path
-    /// every gateway lets the same one have it. What has not changed is shared with the moment
-    /// before, which is how the gateway knows.
+    /// every edge lets the same one have it. What has not changed is shared with the moment
+    /// before, which is how an edge knows.
     pub ingresses: BTreeMap<(String, String), Arc<Global>>,
+    /// Zones that DNS servers answer for, by namespace and name.
+    pub zones: BTreeMap<(String, String), Arc<DnsZoneSpec>>,
     /// Secrets by namespace and name.
     pub secrets: HashMap<(String, String), Arc<SecretData>>,
 }

@@ -11,15 +11,16 @@ use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::objects::{Key, SecretData};
+use super::objects::{Key, SecretData};
 
 /// What a watch has told so far.
-pub(super) struct Listed<T> {
-    pub(super) now: BTreeMap<Key, T>,
+pub struct Listed<T> {
+    /// What there is, by namespace and name.
+    pub now: BTreeMap<Key, T>,
     /// What a list that is under way has brought; it replaces everything when it is complete.
     coming: HashMap<Key, T>,
     /// Whether one list has been complete.
-    pub(super) loaded: bool,
+    pub loaded: bool,
 }
 
 impl<T> Default for Listed<T> {
@@ -30,7 +31,7 @@ impl<T> Default for Listed<T> {
 
 impl<T: PartialEq> Listed<T> {
     /// Takes in one event. Whether anything has changed that matters.
-    pub(super) fn take<K: Resource>(
+    pub fn take<K: Resource>(
         &mut self,
         event: Event<K>,
         convert: impl Fn(&K) -> Option<T>,
@@ -70,7 +71,7 @@ impl<T: PartialEq> Listed<T> {
 }
 
 /// All objects of a kind, for as long as anybody listens.
-pub(super) fn events<K>(
+pub fn events<K>(
     client: &Client,
 ) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + use<K>
 where
@@ -80,7 +81,7 @@ where
 }
 
 /// What is in a Secret.
-pub(super) fn secret_data(secret: &k8s_openapi::api::core::v1::Secret) -> Arc<SecretData> {
+pub fn secret_data(secret: &k8s_openapi::api::core::v1::Secret) -> Arc<SecretData> {
     let data = secret.data.iter().flatten();
     Arc::new(SecretData(data.map(|(name, value)| (name.clone(), value.0.clone())).collect()))
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use kube::core::ObjectMeta;
-use limen_api::{Edge, EdgeSpec};
 use limen_core::edge::{EdgeKind, EdgeReport, Peer};
 use tokio::sync::watch;
 
-use crate::edges::OwnEdge;
+use super::OwnEdge;
+use crate::{Edge, EdgeSpec};
 
 /// Who writes `Edge` objects.
 const FIELD_MANAGER: &str = "limen-gateway";
@@ -37,7 +37,7 @@ pub(super) async fn remove(client: kube::Client, name: String) {
     let _ = Api::<Edge>::all(client).delete(&name, &DeleteParams::default()).await;
 }
 
-/// Writes what this gateway reports, whenever that changes.
+/// Writes what this edge reports, whenever that changes.
 pub(super) async fn keep_reporting(client: kube::Client, mut own: watch::Receiver<OwnEdge>) {
     let api: Api<Edge> = Api::all(client);
     let mut complained = false;

@@ -1,6 +1,7 @@
-//! Objects from a hub: GlobalIngress objects and Secrets, watched.
+//! Objects from a hub, watched: GlobalIngress objects, and with them Secrets for a gateway and
+//! zones for a DNS server.
 //!
-//! The last objects are kept on disk. A gateway that starts while the hub is away serves them, and
+//! The last objects are kept on disk. An edge that starts while the hub is away serves them, and
 //! one that runs while the hub goes away goes on with what it has.
 
 use std::path::PathBuf;
@@ -10,32 +11,32 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use limen_api::{Edge, GlobalIngress};
-use limen_core::edge::Peer;
+use kube::runtime::watcher;
+use limen_core::edge::{EdgeKind, Peer};
 use limen_core::global::Global;
 use tokio::sync::{mpsc, watch};
 
 use super::listed::{Listed, events, secret_data};
-use super::{News, Running, Source, disk, meet};
-use crate::edges::OwnEdge;
-use crate::objects::{Objects, SecretData};
+use super::objects::{Objects, SecretData};
+use super::{News, OwnEdge, Running, Source, disk, meet};
+use crate::{DnsZone, DnsZoneSpec, Edge, GlobalIngress};
 
 /// Changes come in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
 
 /// The hub.
 pub struct Hub {
-    /// How to reach it.
-    pub client: Client,
-    /// Where the last objects are kept.
-    pub snapshot_dir: Option<PathBuf>,
+    client: Client,
+    snapshot_dir: Option<PathBuf>,
+    /// Who is asking. Neither is allowed, nor needs, to see what the other does.
+    edge: EdgeKind,
 }
 
 impl Source for Hub {
     fn run(self: Box<Self>, publish: mpsc::Sender<News>, own: watch::Receiver<OwnEdge>) -> Running {
         Box::pin(async move {
             if let Some(folder) = &self.snapshot_dir {
-                let news = match disk::read(folder) {
+                let news = match disk::read(folder, self.file_name()) {
                     Ok(Some(objects)) => Some(News::Objects(objects)),
                     Ok(None) => None,
                     Err(error) => Some(News::Trouble(error)),
@@ -46,6 +47,9 @@ impl Source for Hub {
                     return;
                 }
             }
+            if self.edge == EdgeKind::Dns {
+                return self.follow(&publish).await;
+            }
             let reporting = meet::keep_reporting(self.client.clone(), own);
             let edges = self.follow_edges(&publish);
             tokio::join!(self.follow(&publish), reporting, edges);
@@ -54,11 +58,32 @@ impl Source for Hub {
 }
 
 impl Hub {
+    /// For a gateway, which needs the Secrets. The last objects are kept in `snapshot_dir`.
+    pub fn for_gateway(client: Client, snapshot_dir: Option<PathBuf>) -> Self {
+        Self { client, snapshot_dir, edge: EdgeKind::Gateway }
+    }
+
+    /// For a DNS server, which needs the zones and sees no Secret.
+    pub fn for_dns(client: Client, snapshot_dir: Option<PathBuf>) -> Self {
+        Self { client, snapshot_dir, edge: EdgeKind::Dns }
+    }
+
+    fn file_name(&self) -> &'static str {
+        match self.edge {
+            EdgeKind::Gateway => "gateway-objects.json",
+            EdgeKind::Dns => "dns-objects.json",
+        }
+    }
+
     async fn follow(&self, publish: &mpsc::Sender<News>) {
         let mut ingresses: Listed<Arc<Global>> = Listed::default();
         let mut secrets: Listed<Arc<SecretData>> = Listed::default();
+        let mut zones: Listed<Arc<DnsZoneSpec>> = Listed::default();
         let mut ingress_events = events::<GlobalIngress>(&self.client);
         let mut secret_events = events::<Secret>(&self.client);
+        let mut zone_events = events::<DnsZone>(&self.client);
+        // What is not polled is not asked for.
+        let (gateway, dns) = (self.edge == EdgeKind::Gateway, self.edge == EdgeKind::Dns);
         let mut away = false;
         let mut due = false;
         loop {
@@ -72,17 +97,33 @@ impl Hub {
                     }
                     Err(error) => Some(error),
                 },
-                Some(event) = secret_events.next() => match event {
+                Some(event) = zone_events.next(), if dns => match event {
+                    Ok(event) => {
+                        due |= zones.take(event, |object| Some(Arc::new(object.spec.clone())));
+                        None
+                    }
+                    // A hub that does not know the kind has no zones.
+                    Err(error) if is_unknown_kind(&error) => {
+                        due |= !std::mem::replace(&mut zones.loaded, true);
+                        None
+                    }
+                    Err(error) => Some(error),
+                },
+                Some(event) = secret_events.next(), if gateway => match event {
                     Ok(event) => {
                         due |= secrets.take(event, |object| Some(secret_data(object)));
                         None
                     }
                     Err(error) => Some(error),
                 },
-                () = tokio::time::sleep(BURST), if due && ingresses.loaded && secrets.loaded => {
+                () = tokio::time::sleep(BURST), if due
+                    && ingresses.loaded
+                    && (secrets.loaded || zones.loaded) =>
+                {
                     due = false;
                     let objects = Objects {
                         ingresses: ingresses.now.clone(),
+                        zones: zones.now.clone(),
                         secrets: secrets.now.clone().into_iter().collect(),
                     };
                     self.keep(&objects);
@@ -128,9 +169,16 @@ impl Hub {
 
     fn keep(&self, objects: &Objects) {
         if let Some(folder) = &self.snapshot_dir
-            && let Err(error) = disk::write(folder, objects)
+            && let Err(error) = disk::write(folder, self.file_name(), objects)
         {
             tracing::error!("{error}");
         }
+    }
+}
+
+fn is_unknown_kind(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
+        _ => false,
     }
 }

@@ -12,36 +12,42 @@ use base64::engine::general_purpose::STANDARD;
 use limen_core::global::Global;
 use serde::{Deserialize, Serialize};
 
-use crate::objects::{Objects, SecretData};
-
-const FILE: &str = "gateway-objects.json";
+use super::objects::{Objects, SecretData};
+use crate::DnsZoneSpec;
 
 #[derive(Serialize, Deserialize)]
 struct Kept {
     ingresses: Vec<(String, String, Global)>,
+    #[serde(default)]
+    zones: Vec<(String, String, DnsZoneSpec)>,
     secrets: Vec<(String, String, BTreeMap<String, String>)>,
 }
 
 /// Writes all objects, so that there is always either the old or the new file, whole.
-pub(super) fn write(folder: &Path, objects: &Objects) -> Result<(), String> {
+pub(super) fn write(folder: &Path, file_name: &str, objects: &Objects) -> Result<(), String> {
     let key = |(namespace, name): &(String, String)| (namespace.clone(), name.clone());
     let ingresses = objects.ingresses.iter().map(|(place, global)| {
         let (namespace, name) = key(place);
         (namespace, name, Global::clone(global))
+    });
+    let zones = objects.zones.iter().map(|(place, zone)| {
+        let (namespace, name) = key(place);
+        (namespace, name, DnsZoneSpec::clone(zone))
     });
     let secrets = objects.secrets.iter().map(|(place, data)| {
         let (namespace, name) = key(place);
         let data = data.0.iter().map(|(name, value)| (name.clone(), STANDARD.encode(value)));
         (namespace, name, data.collect())
     });
-    let kept = Kept { ingresses: ingresses.collect(), secrets: secrets.collect() };
-    let path = folder.join(FILE);
+    let kept =
+        Kept { ingresses: ingresses.collect(), zones: zones.collect(), secrets: secrets.collect() };
+    let path = folder.join(file_name);
     let failed = |error: &dyn std::fmt::Display| {
         format!("the routes cannot be kept in {}: {error}; a restart needs the hub", path.display())
     };
     let bytes = serde_json::to_vec(&kept).map_err(|error| failed(&error))?;
     std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
-    let new = folder.join(format!("{FILE}.new"));
+    let new = folder.join(format!("{file_name}.new"));
     // It holds private keys.
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(true).write(true).mode(0o600);
@@ -51,8 +57,8 @@ pub(super) fn write(folder: &Path, objects: &Objects) -> Result<(), String> {
 }
 
 /// Reads what was written last, if anything was.
-pub(super) fn read(folder: &Path) -> Result<Option<Objects>, String> {
-    let path = folder.join(FILE);
+pub(super) fn read(folder: &Path, file_name: &str) -> Result<Option<Objects>, String> {
+    let path = folder.join(file_name);
     let failed = |error: &dyn std::fmt::Display| {
         format!("{} cannot be used: {error}; waiting for the hub instead", path.display())
     };
@@ -65,6 +71,9 @@ pub(super) fn read(folder: &Path) -> Result<Option<Objects>, String> {
     let mut objects = Objects::default();
     for (namespace, name, global) in kept.ingresses {
         objects.ingresses.insert((namespace, name), Arc::new(global));
+    }
+    for (namespace, name, zone) in kept.zones {
+        objects.zones.insert((namespace, name), Arc::new(zone));
     }
     for (namespace, name, encoded) in kept.secrets {
         let mut data = BTreeMap::new();
@@ -83,18 +92,21 @@ mod tests {
     #[test]
     fn what_is_kept_is_what_is_read() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(read(folder.path()).unwrap().is_none());
+        assert!(read(folder.path(), "objects.json").unwrap().is_none());
         let mut objects = Objects::default();
         let global = Global { default_backend: Some("web".into()), ..Global::default() };
         objects.ingresses.insert(("a".into(), "b".into()), Arc::new(global));
+        let zone = DnsZoneSpec { zone: "example.com".into(), ..DnsZoneSpec::default() };
+        objects.zones.insert(("a".into(), "z".into()), Arc::new(zone));
         let data = SecretData([("tls.key".to_owned(), vec![0, 255])].into());
         objects.secrets.insert(("a".into(), "c".into()), Arc::new(data));
-        write(folder.path(), &objects).unwrap();
-        write(folder.path(), &objects).unwrap();
-        let back = read(folder.path()).unwrap().unwrap();
+        write(folder.path(), "objects.json", &objects).unwrap();
+        write(folder.path(), "objects.json", &objects).unwrap();
+        let back = read(folder.path(), "objects.json").unwrap().unwrap();
         assert_eq!(back.ingresses, objects.ingresses);
+        assert_eq!(back.zones, objects.zones);
         assert_eq!(back.secrets, objects.secrets);
-        std::fs::write(folder.path().join(FILE), "{").unwrap();
-        assert!(read(folder.path()).unwrap_err().contains("waiting for the hub"));
+        std::fs::write(folder.path().join("objects.json"), "{").unwrap();
+        assert!(read(folder.path(), "objects.json").unwrap_err().contains("waiting for the hub"));
     }
 }

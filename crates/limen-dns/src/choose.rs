@@ -1,0 +1,165 @@
+//! Which cluster an answer names: the decisions of `limen-core`, as seen from a client's place.
+//!
+//! A gateway decides for each request and remembers whose turn it is. A DNS server cannot: its
+//! answers are kept and shared by resolvers. So the same decision is asked for a whole round of
+//! turns, which gives the exact share of each cluster, and a client's network gets a fixed point
+//! among the shares: the same network the same cluster, and all networks together the weights.
+
+use std::net::IpAddr;
+
+use limen_core::decide::{Ask, Memory, Plan, Readiness};
+use limen_core::global::{Backend, Target, TrafficRules};
+
+use crate::place::Place;
+use crate::zone::{Host, Ways};
+
+/// The kind of address that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Family {
+    Four,
+    Six,
+}
+
+/// What can be answered to the clients of one place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Targets, each with where its share ends, of 2^32.
+    pub(crate) shares: Vec<(u16, u64)>,
+    /// All targets that are as ready as the best, nearest first.
+    pub(crate) ready: Vec<u16>,
+    /// Whether clients elsewhere may get another answer.
+    pub(crate) by_place: bool,
+}
+
+/// The most turns that are asked for. More weight than that is rounded.
+const MOST_TURNS: u64 = 10_000;
+
+impl Choice {
+    /// What the clients of a place are answered. There is nothing to choose from if no cluster has
+    /// such an address, or none may serve them.
+    pub(crate) fn new(host: &Host, family: Family, place: &Place) -> Self {
+        let plan = &host.plan;
+        let has = |index: &usize| has_family(&host.ways[*index], family);
+        let open: Vec<usize> = (0..host.ways.len()).filter(has).collect();
+        let targets: Vec<Target> =
+            open.iter().map(|index| plan.backend.targets[*index].clone()).collect();
+        let backend = Backend { name: plan.backend.name.clone(), targets };
+        let state = |index: usize| host.readiness[open[index]];
+        let order = Plan::new(&backend, &plan.rules, &place.locality);
+        let names = place.names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let ask = Ask { residency: order.residency(&names), ..Ask::default() };
+        let ready = ready(&order, state, ask);
+        let turns = turns(&backend.targets, &plan.rules, &order, &ready);
+        let mut counts = vec![0_u64; open.len()];
+        let mut memory = Memory::new(&order);
+        for _ in 0..turns {
+            let Some(decided) = order.decide(state, &mut memory, ask) else { break };
+            counts[decided.target] += 1;
+        }
+        let mut end = 0;
+        let mut shares = Vec::new();
+        for (index, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            end += count;
+            shares.push((open[index] as u16, (end << 32) / turns));
+        }
+        Self {
+            shares,
+            ready: ready.into_iter().map(|index| open[index] as u16).collect(),
+            by_place: depends_on_place(&backend.targets, &plan.rules, plan.dns.round_robin),
+        }
+    }
+
+    /// The target at a point.
+    pub(crate) fn at(&self, point: u32) -> Option<usize> {
+        let found = self.shares.iter().find(|(_, end)| u64::from(point) < *end);
+        found.or(self.shares.last()).map(|(target, _)| usize::from(*target))
+    }
+
+    /// Whether the answer differs from network to network.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shares.len() > 1
+    }
+}
+
+/// All that are as ready as the best, best first: each time the decision without those before.
+fn ready(order: &Plan, state: impl Fn(usize) -> Readiness, ask: Ask) -> Vec<usize> {
+    let decide = |tried| order.decide(&state, &mut Memory::new(order), Ask { tried, ..ask });
+    let Some(first) = decide(0) else { return Vec::new() };
+    let mut ready = vec![first.target];
+    let mut tried = bit(first.target);
+    while let Some(next) = decide(tried) {
+        let again = next.target >= 64 || tried & bit(next.target) != 0;
+        if again || next.readiness != first.readiness {
+            break;
+        }
+        ready.push(next.target);
+        tried |= bit(next.target);
+    }
+    ready
+}
+
+/// Targets beyond the 64th cannot be told that they have been tried.
+fn bit(target: usize) -> u64 {
+    if target < 64 { 1 << target } else { 0 }
+}
+
+fn has_family(ways: &Ways, family: Family) -> bool {
+    match family {
+        Family::Four => !ways.four.is_empty() || !ways.names.is_empty(),
+        Family::Six => !ways.six.is_empty() || !ways.names.is_empty(),
+    }
+}
+
+/// How many turns make a whole round: after them every weight has had exactly its share.
+fn turns(targets: &[Target], rules: &TrafficRules, order: &Plan, ready: &[usize]) -> u64 {
+    let split = rules.split.as_ref().map_or(1, |split| {
+        let total = |weights: &std::collections::BTreeMap<String, u32>| {
+            weights.values().map(|weight| u64::from(*weight)).sum::<u64>().max(1)
+        };
+        total(&split.groups).saturating_mul(total(&split.clusters))
+    });
+    let tier_of = |wanted: usize| order.preferred().find(|(index, _)| *index == wanted);
+    let mut tiers: Vec<(u16, u64)> = Vec::new();
+    for index in ready {
+        let weight = u64::from(targets[*index].ready_endpoints.unwrap_or(1).max(1));
+        let tier = tier_of(*index).map_or(0, |(_, tier)| tier);
+        match tiers.last_mut().filter(|(last, _)| *last == tier) {
+            Some((_, sum)) => *sum += weight,
+            None => tiers.push((tier, weight)),
+        }
+    }
+    // Only the members of a tier take turns; one alone in it gets all of them.
+    let shared = ready.len() > tiers.len();
+    let within = if shared { tiers.iter().map(|(_, sum)| *sum).max().unwrap_or(1) } else { 1 };
+    let drained = targets.iter().any(|target| (1..100).contains(&target.drained_percent));
+    let turns = split.saturating_mul(within).saturating_mul(if drained { 100 } else { 1 });
+    turns.clamp(1, MOST_TURNS)
+}
+
+fn depends_on_place(targets: &[Target], rules: &TrafficRules, round_robin: bool) -> bool {
+    let listed = |target: &Target| rules.failover.contains(&target.cluster);
+    let restricted = !targets.is_empty() && !rules.residency.is_empty();
+    restricted || targets.len() > 1 && !round_robin && !targets.iter().all(listed)
+}
+
+/// Networks as small as this are told apart where weights are used.
+pub(crate) fn sticky_prefix(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 24 } else { 56 }
+}
+
+/// The point of a client's network among the shares of a host.
+///
+/// Neighbouring networks are a golden section apart, so that the networks of any provider, and not
+/// only those of the whole world, divide as the weights say.
+pub(crate) fn point(address: IpAddr, host_hash: u32) -> u32 {
+    const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+    let network = match address {
+        IpAddr::V4(address) => u64::from(u32::from(address) >> 8),
+        IpAddr::V6(address) => (u128::from(address) >> 72) as u64,
+    };
+    ((network.wrapping_mul(GOLDEN) >> 32) as u32).wrapping_add(host_hash)
+}
+
+#[cfg(test)]
+mod tests;

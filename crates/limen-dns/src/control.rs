@@ -1,0 +1,110 @@
+//! The control thread: objects and knowledge in, zones out; TCP and admin endpoints.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use limen_api::source::{News, Objects, OwnEdge, Source};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+
+use crate::admin;
+use crate::health::Health;
+use crate::knowledge::Knowledge;
+use crate::respond::Common;
+use crate::server::Tcp;
+use crate::zone::{Compiler, ZoneDefaults};
+
+/// Knowledge comes in bursts when a cluster goes away; this is how long one is waited for.
+const BURST: Duration = Duration::from_millis(5);
+
+/// What the control thread needs.
+pub(crate) struct Control {
+    pub(crate) common: Arc<Common>,
+    pub(crate) defaults: ZoneDefaults,
+    pub(crate) probe: bool,
+    pub(crate) ready: watch::Sender<bool>,
+    pub(crate) tcp: Tcp,
+    pub(crate) listeners: Vec<std::net::TcpListener>,
+    pub(crate) admin: Option<std::net::TcpListener>,
+}
+
+/// Runs until it is dropped.
+pub(crate) async fn run(control: Control, source: Box<dyn Source>) {
+    let Control { common, defaults, probe, ready, tcp, listeners, admin } = control;
+    for listener in listeners {
+        match TcpListener::from_std(listener) {
+            Ok(listener) => {
+                tokio::spawn(tcp.clone().serve(common.clone(), listener));
+            }
+            Err(error) => tracing::error!(%error, "cannot answer by TCP"),
+        }
+    }
+    if let Some(listener) = admin {
+        match TcpListener::from_std(listener) {
+            Ok(listener) => {
+                tokio::spawn(admin::serve(common.clone(), listener, ready.subscribe()));
+            }
+            Err(error) => tracing::error!(%error, "the admin endpoints cannot be served"),
+        }
+    }
+    let (publish, news) = mpsc::channel(16);
+    // It reports nothing of its own: whether targets are well is what gateways say.
+    let own = watch::Sender::new(OwnEdge::default());
+    tokio::spawn(source.run(publish, own.subscribe()));
+    obey(&common, Compiler::new(defaults), Health::new(probe), news, &ready).await;
+}
+
+async fn obey(
+    common: &Common,
+    mut compiler: Compiler,
+    mut health: Health,
+    mut news: mpsc::Receiver<News>,
+    ready: &watch::Sender<bool>,
+) {
+    let mut objects = None;
+    let mut source_is_there = true;
+    loop {
+        tokio::select! {
+            latest = news.recv(), if source_is_there => match latest {
+                Some(News::Objects(new)) => objects = Some(new),
+                Some(News::Edges(_)) => continue,
+                Some(News::Trouble(trouble)) => {
+                    common.counters.reloads_failed.add();
+                    tracing::error!("{trouble}");
+                    continue;
+                }
+                // A source that has ended leaves its last objects in force.
+                None => {
+                    source_is_there = false;
+                    continue;
+                }
+            },
+            () = health.changed() => {
+                tokio::time::sleep(BURST).await;
+                health.catch_up();
+            }
+        }
+        if let Some(objects) = &objects {
+            apply(common, &mut compiler, objects, health.knowledge());
+            health.follow(&common.zones.load());
+            ready.send_replace(true);
+        }
+    }
+}
+
+fn apply(common: &Common, compiler: &mut Compiler, objects: &Objects, knowledge: &Knowledge) {
+    let start = Instant::now();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let zones = compiler.compile(objects, knowledge, now.as_secs() as u32);
+    let known = common.zones.load();
+    for problem in &zones.problems {
+        if !known.problems.contains(problem) {
+            common.counters.reloads_failed.add();
+            tracing::warn!("{problem}");
+        }
+    }
+    let hosts = zones.hosts;
+    common.zones.store(Arc::new(zones));
+    common.counters.reloads.add();
+    tracing::info!(hosts, took = ?start.elapsed(), "new answers are in force");
+}

@@ -1,0 +1,37 @@
+//! The authoritative DNS data plane: one name that leads to the nearest healthy cluster.
+//!
+//! ```text
+//!             ┌───────────── one thread for each worker, one socket each ─────────────┐
+//! resolvers ► │ packets ► read ► zone ► name ► place of the client ► choice ► answers │
+//!             └──────▲──────────────▲────────────────────▲──────────────▲─────────────┘
+//!                    │        immutable zones      networks, MMDB   limen-core decides
+//!             ┌──────┴──────────────┴──────────────────────────────────────────────────┐
+//!             │ control thread: source of objects ► compile · probes · lookups · TCP    │
+//!             └─────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! The objects and the decisions are those of the gateway ([`limen_core::decide`]); only the grain
+//! is coarser: an answer holds for a network and for its TTL. Workers share nothing but the zones
+//! and take no lock. An answer is never empty while a cluster has any address: what is not ready
+//! is fallen back to, worst last.
+//!
+//! What it must never do: answer an answer, answer for somebody else's names, or send more to a
+//! stranger than the stranger sent.
+
+mod admin;
+mod choose;
+mod control;
+mod health;
+mod knowledge;
+mod metrics;
+mod options;
+mod place;
+mod respond;
+mod server;
+mod wire;
+mod zone;
+
+pub use limen_api::source;
+pub use options::Options;
+pub use place::PlacesError;
+pub use server::{Server, StartError};

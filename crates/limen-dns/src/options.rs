@@ -1,0 +1,65 @@
+//! What can be set when a server starts.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use limen_api::Nameserver;
+use limen_core::locality::Locality;
+
+/// What can be set when a server starts.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to answer, by UDP and TCP.
+    pub listen: Vec<SocketAddr>,
+    /// Where to serve metrics and readiness.
+    pub admin: Option<SocketAddr>,
+    /// The zones to answer for, besides those of `DnsZone` objects.
+    pub zones: Vec<String>,
+    /// Who serves the zones that do not say.
+    pub nameservers: Vec<Nameserver>,
+    /// Where this server is, and with it everybody of whom nothing better is known.
+    pub locality: Locality,
+    /// A table of networks.
+    pub networks: Option<PathBuf>,
+    /// An MMDB database.
+    pub database: Option<PathBuf>,
+    /// Worker threads.
+    pub workers: usize,
+    /// What it tells those who ask which server they have reached.
+    pub nsid: String,
+    /// The secret of its cookies, for servers behind one address; made up if there is none.
+    pub cookie_secret: Option<[u8; 16]>,
+    /// How often in a second the same answer goes to the same network; 0 means no limit.
+    pub rate_limit: u32,
+    /// Connections by TCP at once.
+    pub tcp_connections: usize,
+    /// Connections by TCP at once from one address.
+    pub tcp_connections_per_client: usize,
+    /// How long a connection may be silent.
+    pub tcp_idle: Duration,
+    /// Whether it finds out by itself, with probes, which clusters answer.
+    pub probe: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            admin: None,
+            zones: Vec::new(),
+            nameservers: Vec::new(),
+            locality: Locality::default(),
+            networks: None,
+            database: None,
+            workers: 1,
+            nsid: String::new(),
+            cookie_secret: None,
+            rate_limit: 200,
+            tcp_connections: 1000,
+            tcp_connections_per_client: 20,
+            tcp_idle: Duration::from_secs(10),
+            probe: true,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Where a client is, by its address: the operator's own networks first, then a database, and for
+//! everybody else where this server is.
+
+mod database;
+mod networks;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use limen_core::locality::Locality;
+
+use database::Database;
+use networks::Networks;
+
+/// Where a client is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) locality: Locality,
+    /// Two letters, in upper case.
+    pub(crate) country: Option<String>,
+}
+
+impl Place {
+    /// What residency rules may call it. Countries are written in either case.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let Locality { region, zone, .. } = &self.locality;
+        let lower = self.country.as_ref().map(|country| country.to_ascii_lowercase());
+        [region, zone, &self.country, &lower].into_iter().flatten().cloned().collect()
+    }
+}
+
+/// What an address leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The same for all addresses of one place.
+    pub(crate) key: u64,
+    /// All addresses that share this many bits with it are in the same place.
+    pub(crate) prefix: u8,
+}
+
+/// The key of everybody who is in no network.
+const HERE: u64 = u64::MAX;
+/// Keys of the database have this bit.
+const FROM_DATABASE: u64 = 1 << 62;
+
+/// Why it is not known where clients are.
+#[derive(Debug, thiserror::Error)]
+pub enum PlacesError {
+    /// The table of networks cannot be used.
+    #[error("the networks in {path} cannot be used: {error}")]
+    Networks {
+        /// The file.
+        path: String,
+        /// What is wrong, and in which line.
+        error: String,
+    },
+    /// The database cannot be used.
+    #[error("the database {path} cannot be used: {error}; give an MMDB file")]
+    Database {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        error: String,
+    },
+}
+
+/// All that is known about where clients are.
+#[derive(Default)]
+pub(crate) struct Places {
+    here: Place,
+    networks: Networks,
+    database: Option<Database>,
+}
+
+impl Places {
+    /// Reads what there is.
+    pub(crate) fn read(
+        here: Locality,
+        networks: Option<&Path>,
+        database: Option<&Path>,
+    ) -> Result<Self, PlacesError> {
+        let networks = match networks {
+            None => Networks::default(),
+            Some(path) => {
+                let failed = |error: String| PlacesError::Networks {
+                    path: path.display().to_string(),
+                    error,
+                };
+                let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+                Networks::parse(&text).map_err(failed)?
+            }
+        };
+        let database = match database {
+            None => None,
+            Some(path) => Some(Database::open(path).map_err(|error| PlacesError::Database {
+                path: path.display().to_string(),
+                error,
+            })?),
+        };
+        Ok(Self { here: Place { locality: here, country: None }, networks, database })
+    }
+
+    /// What an address leads to.
+    pub(crate) fn find(&self, address: IpAddr) -> Found {
+        let (place, prefix) = self.networks.find(address);
+        if let Some(place) = place {
+            return Found { key: u64::from(place), prefix };
+        }
+        let Some(database) = &self.database else { return Found { key: HERE, prefix } };
+        match database.find(address) {
+            Some((offset, narrower)) => {
+                let key = FROM_DATABASE | offset as u64;
+                Found { key, prefix: prefix.max(narrower) }
+            }
+            // The database does not say how much of its surroundings is unknown too.
+            None => {
+                Found { key: HERE, prefix: if address.is_ipv4() { 24 } else { 48 }.max(prefix) }
+            }
+        }
+    }
+
+    /// The place that an address was found to be in.
+    pub(crate) fn place(&self, found: Found, address: IpAddr) -> Place {
+        if found.key == HERE {
+            return self.here.clone();
+        }
+        let from_database = || self.database.as_ref()?.place(address);
+        let place = if found.key & FROM_DATABASE == 0 {
+            self.networks.place(found.key)
+        } else {
+            from_database()
+        };
+        place.unwrap_or_else(|| self.here.clone())
+    }
+}

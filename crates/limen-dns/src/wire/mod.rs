@@ -1,0 +1,49 @@
+//! The wire format, as far as an authoritative server needs it: reading questions and writing
+//! answers, over bytes, without allocating.
+
+pub(crate) mod edns;
+pub(crate) mod name;
+pub(crate) mod query;
+
+/// The length of a header.
+pub(crate) const HEADER: usize = 12;
+
+/// Record types.
+pub(crate) mod kind {
+    pub(crate) const A: u16 = 1;
+    pub(crate) const NS: u16 = 2;
+    pub(crate) const CNAME: u16 = 5;
+    pub(crate) const SOA: u16 = 6;
+    pub(crate) const HINFO: u16 = 13;
+    pub(crate) const MX: u16 = 15;
+    pub(crate) const TXT: u16 = 16;
+    pub(crate) const AAAA: u16 = 28;
+    pub(crate) const OPT: u16 = 41;
+    pub(crate) const TKEY: u16 = 249;
+    pub(crate) const TSIG: u16 = 250;
+    pub(crate) const IXFR: u16 = 251;
+    pub(crate) const AXFR: u16 = 252;
+    pub(crate) const MAILB: u16 = 253;
+    pub(crate) const MAILA: u16 = 254;
+    pub(crate) const ANY: u16 = 255;
+    pub(crate) const CAA: u16 = 257;
+}
+
+/// The only class that is served.
+pub(crate) const IN: u16 = 1;
+
+/// How a query ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rcode {
+    NoError = 0,
+    FormErr = 1,
+    NxDomain = 3,
+    NotImp = 4,
+    Refused = 5,
+    BadVers = 16,
+}
+
+/// Two bytes as a number.
+pub(crate) fn u16_at(packet: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]))
+}

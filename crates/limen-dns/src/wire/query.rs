@@ -1,0 +1,100 @@
+//! What a packet asks, or why it gets no real answer.
+
+use super::edns::{self, Edns};
+use super::name::Name;
+use super::{HEADER, Rcode, kind, u16_at};
+
+/// A question that can be answered.
+pub(crate) struct Query<'a> {
+    /// The question as it came, upper and lower case and all.
+    pub(crate) question: &'a [u8],
+    pub(crate) name: Name,
+    pub(crate) kind: u16,
+    pub(crate) class: u16,
+    pub(crate) edns: Option<Edns<'a>>,
+}
+
+/// What a packet is.
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack for one packet, unboxed")]
+pub(crate) enum Read<'a> {
+    /// A question.
+    Query(Query<'a>),
+    /// Wrong in a way that its sender is told. With the question if that much could be read.
+    Wrong(Rcode, &'a [u8]),
+    /// An answer, or too short to be anything: whoever sent it must not be answered, or two servers
+    /// could talk to each other for ever.
+    Silence,
+}
+
+const QR: u8 = 0x80;
+const OPCODE: u8 = 0x78;
+
+/// Reads a packet.
+pub(crate) fn read(packet: &[u8]) -> Read<'_> {
+    if packet.len() < HEADER || packet[2] & QR != 0 {
+        return Read::Silence;
+    }
+    if packet[2] & OPCODE != 0 {
+        return Read::Wrong(Rcode::NotImp, &[]);
+    }
+    let count = |at| usize::from(u16_at(packet, at).unwrap_or_default());
+    let [questions, answers, authorities, additionals] = [count(4), count(6), count(8), count(10)];
+    if questions != 1 {
+        return Read::Wrong(Rcode::FormErr, &[]);
+    }
+    let Ok((name, after)) = Name::read(packet, HEADER) else {
+        return Read::Wrong(Rcode::FormErr, &[]);
+    };
+    let (Some(kind), Some(class)) = (u16_at(packet, after), u16_at(packet, after + 2)) else {
+        return Read::Wrong(Rcode::FormErr, &[]);
+    };
+    let question = &packet[HEADER..after + 4];
+    // A transfer of changes says in its authority section what it has already.
+    let has_serial = kind == kind::IXFR && authorities == 1;
+    if answers != 0 || (authorities != 0 && !has_serial) || kind == kind::OPT {
+        return Read::Wrong(Rcode::FormErr, question);
+    }
+    if has_serial {
+        return Read::Wrong(Rcode::Refused, question);
+    }
+    match read_additionals(packet, after + 4, additionals) {
+        Some(edns) => Read::Query(Query { question, name, kind, class, edns }),
+        None => Read::Wrong(Rcode::FormErr, question),
+    }
+}
+
+/// The OPT record, if there is one. Nothing if the section is malformed.
+fn read_additionals(packet: &[u8], start: usize, count: usize) -> Option<Option<Edns<'_>>> {
+    let mut found = None;
+    let mut at = start;
+    for _ in 0..count {
+        let is_root = *packet.get(at)? == 0;
+        at = skip_name(packet, at)?;
+        let kind = u16_at(packet, at)?;
+        let class = u16_at(packet, at + 2)?;
+        let ttl = packet.get(at + 4..at + 8)?.try_into().ok()?;
+        let length = usize::from(u16_at(packet, at + 8)?);
+        let data = packet.get(at + 10..at + 10 + length)?;
+        at += 10 + length;
+        if kind == kind::OPT {
+            if !is_root || found.is_some() {
+                return None;
+            }
+            found = Some(edns::read(class, ttl, data).ok()?);
+        }
+    }
+    // What follows the last record belongs to nothing.
+    (at == packet.len()).then_some(found)
+}
+
+/// The position after a name. A pointer ends it and is not followed, so it cannot lead in circles.
+fn skip_name(packet: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        match *packet.get(at)? {
+            0 => return Some(at + 1),
+            length @ 1..=63 => at += 1 + usize::from(length),
+            0xC0.. => return packet.get(at + 1).map(|_| at + 2),
+            _ => return None,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A host of GlobalIngress objects: its clusters, and what is known of them.
+
+use std::hash::BuildHasher;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use limen_core::decide::{OwnKnowledge, Readiness, readiness};
+use limen_core::global::{Backend, DnsRules, Global, Target, TrafficRules, Verdict, for_host};
+
+use crate::knowledge::{Knowledge, Probe};
+use crate::wire::name;
+
+/// A host, and how well its clusters are. A new one is made whenever that changes.
+pub(crate) struct Host {
+    /// No other host, and no earlier state of this one, has the same.
+    pub(crate) id: u64,
+    pub(crate) plan: Arc<HostPlan>,
+    /// How good a candidate each target is.
+    pub(crate) readiness: Vec<Readiness>,
+    pub(crate) ways: Vec<Ways>,
+    pub(crate) ttl: u32,
+}
+
+/// What only changes with the objects.
+pub(crate) struct HostPlan {
+    globals: Vec<Arc<Global>>,
+    pub(crate) backend: Backend,
+    pub(crate) rules: TrafficRules,
+    pub(crate) dns: DnsRules,
+    /// Whether an answer may be another name.
+    pub(crate) may_alias: bool,
+    /// By target: what is asked of its addresses. Nothing where gateways know already.
+    pub(crate) probes: Vec<Vec<Arc<Probe>>>,
+    /// Makes the networks that one host sends to a cluster others than those of another host.
+    pub(crate) hash: u32,
+}
+
+/// The ways into one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ways {
+    pub(crate) four: Vec<Ipv4Addr>,
+    pub(crate) six: Vec<Ipv6Addr>,
+    pub(crate) names: Vec<Box<[u8]>>,
+}
+
+/// How long answers are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ttls {
+    pub(crate) calm: u32,
+    pub(crate) trouble: u32,
+}
+
+impl HostPlan {
+    pub(super) fn new(host: &str, globals: &[&Arc<Global>], may_alias: bool) -> Self {
+        let backend = for_host(globals.iter().map(|global| &***global), host);
+        // Of several roots that claim one host the first, in the order of their names, has the say.
+        let rules = globals.first().map(|global| global.traffic.clone()).unwrap_or_default();
+        let dns = rules.dns.clone().unwrap_or_default();
+        let may_alias = may_alias && dns.clusters <= 1;
+        let globals = globals.iter().map(|global| Arc::clone(global)).collect();
+        let hash = FixedState::default().hash_one(host.to_ascii_lowercase()) as u32;
+        let probes = backend.targets.iter().map(|target| probes(target, &rules, host)).collect();
+        Self { globals, backend, rules, dns, may_alias, probes, hash }
+    }
+
+    /// Host names of ways in whose addresses have to be known.
+    pub(crate) fn names_to_look_up(&self) -> impl Iterator<Item = &str> {
+        let targets = self.backend.targets.iter().filter(|_| !self.may_alias);
+        let hosts = targets.flat_map(|target| &target.addresses).map(|address| &*address.host);
+        hosts.filter(|host| host.parse::<IpAddr>().is_err())
+    }
+
+    /// Whether it is made of exactly these.
+    pub(super) fn is_made_of(&self, globals: &[&Arc<Global>]) -> bool {
+        self.globals.len() == globals.len()
+            && self.globals.iter().zip(globals).all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+}
+
+impl Host {
+    /// The host as it is with what is known now.
+    pub(super) fn new(id: u64, plan: Arc<HostPlan>, knowledge: &Knowledge, ttls: Ttls) -> Self {
+        let targets = &plan.backend.targets;
+        let states: Vec<Readiness> = targets
+            .iter()
+            .zip(&plan.probes)
+            .map(|(target, probes)| readiness(target, own(probes, knowledge)))
+            .collect();
+        let ways = targets.iter().map(|target| ways(target, plan.may_alias, knowledge)).collect();
+        let calm = states.iter().all(|state| *state == Readiness::Ready)
+            && targets.iter().all(|target| target.drained_percent == 0);
+        let dns = &plan.dns;
+        let ttl = if calm {
+            dns.ttl_seconds.unwrap_or(ttls.calm)
+        } else {
+            // Never longer than while all is well.
+            let trouble = dns.trouble_ttl_seconds.unwrap_or(ttls.trouble);
+            trouble.min(dns.ttl_seconds.unwrap_or(ttls.calm))
+        };
+        Self { id, plan, readiness: states, ways, ttl }
+    }
+
+    /// Whether it is the same as another but for its number.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.plan, &other.plan)
+            && self.readiness == other.readiness
+            && self.ways == other.ways
+            && self.ttl == other.ttl
+    }
+}
+
+fn probes(target: &Target, rules: &TrafficRules, host: &str) -> Vec<Arc<Probe>> {
+    let Some(check) = &rules.health_check else { return Vec::new() };
+    if target.verdicts.edge != Verdict::Unknown {
+        return Vec::new();
+    }
+    let addresses = target.addresses.iter();
+    addresses.map(|address| Arc::new(Probe::new(address, check, host))).collect()
+}
+
+/// What the server has found out about a target: that one address answers, that none does, or
+/// nothing yet.
+fn own(probes: &[Arc<Probe>], knowledge: &Knowledge) -> OwnKnowledge {
+    let mut own = OwnKnowledge::None;
+    for probe in probes {
+        match knowledge.answering.get(probe) {
+            Some(true) => return OwnKnowledge::Answers,
+            Some(false) => own = OwnKnowledge::Silent,
+            None => return OwnKnowledge::None,
+        }
+    }
+    own
+}
+
+fn ways(target: &Target, may_alias: bool, knowledge: &Knowledge) -> Ways {
+    let mut ways = Ways::default();
+    let mut add = |address: IpAddr| match address {
+        IpAddr::V4(address) if !ways.four.contains(&address) => ways.four.push(address),
+        IpAddr::V6(address) if !ways.six.contains(&address) => ways.six.push(address),
+        _ => {}
+    };
+    let mut names = Vec::new();
+    for address in &target.addresses {
+        match address.host.parse::<IpAddr>() {
+            Ok(address) => add(address),
+            Err(_) if may_alias => names.extend(name::from_text(&address.host).ok()),
+            Err(_) => knowledge.resolved(&address.host).iter().copied().for_each(&mut add),
+        }
+    }
+    ways.names = names;
+    ways
+}

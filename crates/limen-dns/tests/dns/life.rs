@@ -1,0 +1,207 @@
+//! Objects that change, are wrong, or describe clusters that come and go.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use limen_api::source::ConfigFiles;
+use limen_api::{DnsRecord, DnsZoneSpec, Nameserver};
+use limen_core::global::{Address, HealthCheck, HealthCheckKind, TrafficRules};
+use limen_dns::{Options, Server};
+use rustls::{ServerConfig, ServerConnection};
+
+use crate::bed::{Bed, block_on, global, objects, shop, three, until, with_zone};
+use crate::client::*;
+
+const ROUTES: &str = "
+kind: GlobalIngress
+metadata: { name: shop }
+spec:
+  rules:
+  - { host: shop.example.com, paths: [{ path: /, backend: web }] }
+  backends:
+  - name: web
+    targets:
+    - { cluster: paris, addresses: [{ host: 192.0.2.1, port: 80 }] }
+";
+
+#[test]
+fn files_are_obeyed_and_a_mistake_leaves_the_old_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("routes.yaml");
+    std::fs::write(&file, ROUTES).unwrap();
+    let options = Options {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        zones: vec!["example.com".into()],
+        admin: Some("127.0.0.1:0".parse().unwrap()),
+        ..Options::default()
+    };
+    let server = Server::start(&options, ConfigFiles(folder.path().to_owned())).unwrap();
+    block_on(server.ready());
+    let look = || ask("shop.example.com", A).udp(server.listen()[0]);
+    assert_eq!(look().texts(), ["192.0.2.1"]);
+
+    std::fs::write(&file, "kind: GlobalIngress\nmetadata: { name: shop }\nspec: { rules: 5 }\n")
+        .unwrap();
+    let admin = server.admin().unwrap();
+    until(|| metric(admin, "limen_dns_reloads_failed_total"), |failed| *failed > 0);
+    assert_eq!(look().texts(), ["192.0.2.1"]);
+
+    std::fs::write(&file, ROUTES.replace("192.0.2.1", "192.0.2.9")).unwrap();
+    until(look, |answer| answer.texts() == ["192.0.2.9"]);
+}
+
+fn get(admin: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: here\r\n\r\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn metric(admin: SocketAddr, name: &str) -> u64 {
+    let text = get(admin, "/metrics");
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+}
+
+#[test]
+fn a_wrong_zone_is_refused_and_the_old_one_stays() {
+    let zone = |data: &str| DnsZoneSpec {
+        zone: "example.com".into(),
+        records: vec![DnsRecord {
+            name: "mail".into(),
+            kind: "A".into(),
+            ttl_seconds: None,
+            data: vec![data.into()],
+        }],
+        ..DnsZoneSpec::default()
+    };
+    let bed = Bed::new(with_zone(shop(TrafficRules::default()), zone("192.0.2.25")));
+    let look = |name: &str| ask(name, A).udp(bed.address());
+    assert_eq!(look("mail.example.com").texts(), ["192.0.2.25"]);
+    let mut changed = with_zone(shop(TrafficRules::default()), zone("not an address"));
+    changed.ingresses.insert(
+        ("default".into(), "new".into()),
+        Arc::new(global("new.example.com", three(), TrafficRules::default())),
+    );
+    bed.set(changed);
+    until(|| look("new.example.com"), |answer| answer.rcode == NOERROR);
+    assert_eq!(look("mail.example.com").texts(), ["192.0.2.25"]);
+    bed.set(with_zone(shop(TrafficRules::default()), zone("192.0.2.26")));
+    until(|| look("mail.example.com"), |answer| answer.texts() == ["192.0.2.26"]);
+}
+
+#[test]
+fn a_host_that_is_gone_is_no_longer_answered() {
+    let bed = Bed::new(shop(TrafficRules::default()));
+    assert_eq!(ask("shop.example.com", A).udp(bed.address()).rcode, NOERROR);
+    bed.set(objects(vec![]));
+    until(|| ask("shop.example.com", A).udp(bed.address()), |answer| answer.rcode == NXDOMAIN);
+}
+
+/// A web server that answers well or not, over TLS or in the clear.
+fn web(address: &str, well: &Arc<AtomicBool>, tls: bool) -> u16 {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let well = well.clone();
+    let config = server_config();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let status = if well.load(Ordering::Relaxed) { "200 OK" } else { "503 Bad Day" };
+            if tls {
+                let mut connection = ServerConnection::new(config.clone()).unwrap();
+                answer(&mut rustls::Stream::new(&mut connection, &mut stream), status);
+            } else {
+                answer(&mut stream, status);
+            }
+        }
+    });
+    port
+}
+
+fn answer(stream: &mut (impl Read + Write), status: &str) {
+    // A prober that has gone needs no answer.
+    let _ = stream.read(&mut [0; 1024]);
+    let _ = stream.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes());
+}
+
+fn server_config() -> Arc<ServerConfig> {
+    let made = rcgen::generate_simple_self_signed(["shop.example.com".to_owned()]).unwrap();
+    let key = made.signing_key.serialize_der().try_into().unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key);
+    Arc::new(config.unwrap())
+}
+
+#[test]
+fn own_probes_decide_where_no_gateway_has_a_verdict() {
+    for kind in [HealthCheckKind::Http, HealthCheckKind::Https] {
+        let well = [Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true))];
+        let mut targets = three();
+        targets.truncate(2);
+        for (index, host) in ["127.0.0.2", "127.0.0.1"].into_iter().enumerate() {
+            let port = web(host, &well[index], kind == HealthCheckKind::Https);
+            targets[index].addresses = vec![Address { host: host.into(), port }];
+        }
+        let health_check = Some(HealthCheck {
+            kind,
+            interval_milliseconds: 20,
+            timeout_milliseconds: 5000,
+            ..HealthCheck::default()
+        });
+        let rules = TrafficRules { health_check, ..TrafficRules::default() };
+        let bed = Bed::new(objects(vec![global("shop.example.com", targets, rules)]));
+        let look = || ask("shop.example.com", A).subnet("10.1.0.0", 16).udp(bed.address());
+        let is = |address: &'static str| move |answer: &Answer| answer.texts() == [address];
+        until(look, is("127.0.0.2"));
+        well[0].store(false, Ordering::Relaxed);
+        let moved = until(look, is("127.0.0.1"));
+        assert_eq!(moved.answers[0].ttl, 5);
+        well[0].store(true, Ordering::Relaxed);
+        until(look, is("127.0.0.2"));
+    }
+}
+
+#[test]
+fn the_example_is_answered_from() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let options = Options {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        networks: Some(examples.join("networks.yaml")),
+        probe: false,
+        ..Options::default()
+    };
+    let server = Server::start(&options, ConfigFiles(examples.join("dns"))).unwrap();
+    block_on(server.ready());
+    let look = |name: &str, network: &str| {
+        let answer = ask(name, A).subnet(network, 16).udp(server.listen()[0]);
+        answer.texts().join(" ")
+    };
+    assert_eq!(look("shop.example.com", "10.1.0.0"), "192.0.2.1");
+    assert_eq!(look("any.shop.example.com", "10.3.0.0"), "192.0.2.3");
+    assert!(look("beta.example.com", "10.3.0.0").starts_with("192.0.2."));
+    assert_eq!(look("ns1.example.com", "10.3.0.0"), "192.0.2.53");
+}
+
+#[test]
+fn a_server_of_the_zone_without_an_address_is_a_problem_that_can_be_seen() {
+    let server = |addresses: &[&str]| Nameserver {
+        name: "ns1.example.com".into(),
+        addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
+    };
+    for (addresses, problems) in [(&[][..], true), (&["192.0.2.53"], false)] {
+        let bed = Bed::with(shop(TrafficRules::default()), |options| {
+            options.nameservers = vec![server(addresses)];
+            options.admin = Some("127.0.0.1:0".parse().unwrap());
+        });
+        let seen = get(bed.server.admin().unwrap(), "/problems");
+        assert_eq!(seen.contains("ns1.example.com has no address"), problems, "{seen}");
+    }
+}

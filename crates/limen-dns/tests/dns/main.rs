@@ -1,0 +1,9 @@
+//! Servers on loopback, asked by a client that shares no code with them.
+
+mod answers;
+mod bed;
+mod client;
+mod life;
+mod limits;
+mod malformed;
+mod policies;

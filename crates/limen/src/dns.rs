@@ -1,0 +1,188 @@
+//! `limen dns`
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use limen_api::Nameserver;
+use limen_core::locality::{Coordinates, Locality};
+use limen_dns::source::{ConfigFiles, Hub};
+use limen_dns::{Options, Server};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::gateway::client;
+
+/// Run a DNS server: names that lead to the nearest healthy cluster.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  # Answers from files; no Kubernetes needed
+  limen dns --config examples/dns --listen 127.0.0.1:5353 --zone example.com \\
+      --networks examples/networks.yaml
+  dig @127.0.0.1 -p 5353 shop.example.com +subnet=10.2.0.0/16
+
+  # Answers from a hub, also while the hub is away
+  limen dns --hub-kubeconfig ./hub/kubeconfig --snapshot-dir ./dns --zone example.com \\
+      --listen 192.0.2.53:53,[2001:db8::53]:53 --nameserver ns1.example.com=192.0.2.53
+
+A table of networks is YAML:
+  networks:
+  - { cidr: 10.1.0.0/16, region: europe-west3, country: DE, coordinates: \"50.1,8.7\" }")]
+pub(crate) struct Dns {
+    /// GlobalIngress and DnsZone objects, as a YAML file or a folder of them
+    #[arg(long, value_name = "FILE|DIR")]
+    config: Option<PathBuf>,
+
+    /// A hub whose GlobalIngress and DnsZone objects are obeyed
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    hub_kubeconfig: Option<PathBuf>,
+
+    /// Where the last objects of the hub are kept, to answer from them while it is away
+    #[arg(long, value_name = "DIR", requires = "hub_kubeconfig")]
+    snapshot_dir: Option<PathBuf>,
+
+    /// Where to answer, by UDP and TCP; name each address, 0.0.0.0 only where there is just one
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true)]
+    listen: Vec<SocketAddr>,
+
+    /// A zone to answer for, besides those of DnsZone objects
+    #[arg(long, value_name = "NAME")]
+    zone: Vec<String>,
+
+    /// A server of the zones, with its addresses if its name is in one of them
+    #[arg(long, value_name = "NAME[=ADDR,...]", value_parser = nameserver)]
+    nameserver: Vec<Nameserver>,
+
+    /// A table of networks: where clients are
+    #[arg(long, value_name = "FILE")]
+    networks: Option<PathBuf>,
+
+    /// A database of where everybody is, in the MMDB format
+    #[arg(long, value_name = "FILE")]
+    geoip_db: Option<PathBuf>,
+
+    /// Where to serve metrics and readiness
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<SocketAddr>,
+
+    /// The region this server is in
+    #[arg(long)]
+    region: Option<String>,
+
+    /// Where this server is, in degrees; clients of whom nothing is known count as here
+    #[arg(long, value_name = "LAT,LON", allow_hyphen_values = true)]
+    coordinates: Option<Coordinates>,
+
+    /// Worker threads for each address; as many as there are cores unless said otherwise
+    #[arg(long)]
+    workers: Option<usize>,
+
+    /// What to tell those who ask which server they have reached
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    nsid: String,
+
+    /// A file with the secret of cookies, 16 bytes in hex, for servers behind one address
+    #[arg(long, value_name = "FILE")]
+    cookie_secret: Option<PathBuf>,
+
+    /// How often in a second the same answer goes to the same network by UDP; 0 means no limit
+    #[arg(long, default_value_t = Options::default().rate_limit)]
+    rate_limit: u32,
+
+    /// Connections by TCP at once
+    #[arg(long, default_value_t = Options::default().tcp_connections)]
+    max_connections: usize,
+
+    /// How long a TCP connection may be silent, in seconds
+    #[arg(long, default_value_t = 10)]
+    tcp_idle_seconds: u64,
+
+    /// Do not probe clusters, even where a health check is described and no gateway has a verdict
+    #[arg(long)]
+    no_probes: bool,
+}
+
+fn nameserver(text: &str) -> Result<Nameserver, String> {
+    let (name, addresses) = text.split_once('=').unwrap_or((text, ""));
+    let addresses: Vec<String> =
+        addresses.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    if let Some(wrong) = addresses.iter().find(|one| one.parse::<std::net::IpAddr>().is_err()) {
+        return Err(format!("{wrong:?} is not an address"));
+    }
+    Ok(Nameserver { name: name.to_owned(), addresses })
+}
+
+impl Dns {
+    pub(crate) fn run(self) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(self.serve())
+    }
+
+    async fn serve(self) -> Result<()> {
+        let start = Instant::now();
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let options = self.options()?;
+        let server = if let Some(config) = &self.config {
+            Server::start(&options, ConfigFiles(config.clone()))?
+        } else if let Some(kubeconfig) = &self.hub_kubeconfig {
+            let client = client(kubeconfig).await?;
+            Server::start(&options, Hub::for_dns(client, self.snapshot_dir.clone()))?
+        } else {
+            bail!("say where answers come from: --config FILE|DIR or --hub-kubeconfig FILE");
+        };
+        tokio::select! {
+            () = server.ready() => {}
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+        }
+        println!("The DNS server is ready ({} ms).", start.elapsed().as_millis());
+        for address in server.listen() {
+            println!("  {address}, by UDP and TCP");
+        }
+        if let Some(address) = server.admin() {
+            println!("  http://{address}/metrics /readyz /problems");
+        }
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(())
+    }
+
+    fn options(&self) -> Result<Options> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Ok(Options {
+            listen: self.listen.clone(),
+            admin: self.admin,
+            zones: self.zone.clone(),
+            nameservers: self.nameserver.clone(),
+            locality: Locality {
+                region: self.region.clone(),
+                zone: None,
+                coordinates: self.coordinates,
+            },
+            networks: self.networks.clone(),
+            database: self.geoip_db.clone(),
+            workers: self.workers.unwrap_or(cores),
+            nsid: self.nsid.clone(),
+            cookie_secret: self.cookie_secret()?,
+            rate_limit: self.rate_limit,
+            tcp_connections: self.max_connections,
+            tcp_idle: Duration::from_secs(self.tcp_idle_seconds),
+            probe: !self.no_probes,
+            ..Options::default()
+        })
+    }
+
+    fn cookie_secret(&self) -> Result<Option<[u8; 16]>> {
+        let Some(path) = &self.cookie_secret else { return Ok(None) };
+        let what = || format!("the cookie secret in {} cannot be used", path.display());
+        let text = std::fs::read_to_string(path).with_context(what)?;
+        let digits = u128::from_str_radix(text.trim(), 16).ok().filter(|_| text.trim().len() == 32);
+        let secret = digits.context("write 32 hexadecimal digits").with_context(what)?;
+        Ok(Some(secret.to_be_bytes()))
+    }
+}

@@ -1,0 +1,145 @@
+//! `limen dns` as a process: answers from files, and from a hub that goes away.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, CustomResourceExt};
+use limen_api::GlobalIngress;
+use serde_json::{Value, json};
+
+/// A process that is killed, at the latest, when the test ends.
+struct Process(Child);
+
+impl Process {
+    /// Starts it and waits for its first line.
+    fn start(arguments: &[&str]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_limen"))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert!(line.contains("is ready"), "{line}");
+        // What it says later must not fill the pipe.
+        std::thread::spawn(move || output.read_to_string(&mut String::new()));
+        Self(process)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The first address that `shop.example.com` has, if any.
+fn look_up(port: u16) -> Option<[u8; 4]> {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut packet = vec![0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    packet.extend(b"\x04shop\x07example\x03com\x00\x00\x01\x00\x01");
+    socket.send_to(&packet, ("127.0.0.1", port)).unwrap();
+    let mut answer = [0; 512];
+    let length = socket.recv(&mut answer).ok()?;
+    (answer[7] == 1).then(|| answer[length - 4..length].try_into().unwrap())
+}
+
+fn eventually(port: u16, address: [u8; 4]) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while look_up(port) != Some(address) {
+        assert!(Instant::now() < deadline, "still {:?}", look_up(port));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn spec(address: &str) -> Value {
+    json!({
+        "rules": [{ "host": "shop.example.com", "paths": [{ "path": "/", "backend": "web" }] }],
+        "backends": [{ "name": "web", "targets": [{
+            "cluster": "c1", "addresses": [{ "host": address, "port": 80 }],
+        }] }],
+    })
+}
+
+async fn client(folder: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(folder.join("kubeconfig")).unwrap();
+    let options = KubeConfigOptions::default();
+    Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap()).unwrap()
+}
+
+#[test]
+fn answers_come_from_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = json!({
+        "kind": "GlobalIngress", "metadata": { "name": "web" }, "spec": spec("192.0.2.1"),
+    });
+    std::fs::write(folder.path().join("web.json"), manifest.to_string()).unwrap();
+    let port = free_port();
+    let listen = format!("127.0.0.1:{port}");
+    let config = folder.path().to_str().unwrap();
+    let _dns =
+        Process::start(&["dns", "--config", config, "--listen", &listen, "--zone", "example.com"]);
+    assert_eq!(look_up(port), Some([192, 0, 2, 1]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_answers_while_its_hub_is_away_also_after_a_restart() {
+    let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let listen = format!("127.0.0.1:{}", free_port());
+    let folder = data.path().to_str().unwrap();
+    let hub = Process::start(&["hub", "--data-dir", folder, "--listen", &listen]);
+    let client = client(data.path()).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    definitions.create(&PostParams::default(), &GlobalIngress::crd()).await.unwrap();
+    let roots: Api<GlobalIngress> = Api::default_namespaced(client);
+    let manifest = json!({
+        "apiVersion": "limen.dev/v1alpha1", "kind": "GlobalIngress",
+        "metadata": { "name": "web" }, "spec": spec("192.0.2.1"),
+    });
+    let root: GlobalIngress = serde_json::from_value(manifest).unwrap();
+    // The new kind is served a moment after its definition.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while let Err(error) = roots.create(&PostParams::default(), &root).await {
+        assert!(Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+
+    let port = free_port();
+    let listen = format!("127.0.0.1:{port}");
+    let kubeconfig = data.path().join("kubeconfig");
+    let arguments = [
+        "dns",
+        "--hub-kubeconfig",
+        kubeconfig.to_str().unwrap(),
+        "--snapshot-dir",
+        kept.path().to_str().unwrap(),
+        "--zone",
+        "example.com",
+        "--listen",
+        &listen,
+    ];
+    let dns = Process::start(&arguments);
+    eventually(port, [192, 0, 2, 1]);
+    let change = json!({ "spec": spec("192.0.2.2") });
+    roots.patch("web", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    eventually(port, [192, 0, 2, 2]);
+    drop(hub);
+    assert_eq!(look_up(port), Some([192, 0, 2, 2]), "it goes on without the hub");
+    drop(dns);
+    let _dns = Process::start(&arguments);
+    eventually(port, [192, 0, 2, 2]);
+}
