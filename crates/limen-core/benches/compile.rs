@@ -76,7 +76,7 @@ fn main() {
         members.insert(Arc::from(format!("cluster-{cluster:02}")), member);
     }
     let policy = Policy::default();
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), cpu_time());
     let globals: Vec<Option<Global>> =
         roots.iter().map(|root| compile(root, &policy, None, &members, None, 1).global).collect();
     let (scratch, scratch_cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));

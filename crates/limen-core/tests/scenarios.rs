@@ -17,7 +17,7 @@ fn failed(report: &Report) -> [f64; 3] {
 }
 
 #[test]
-fn on_a_normal_day_nothing_fails_and_only_the_evening_travels() {
+fn on_a_normal_day_hardly_anything_fails_and_only_the_evening_travels() {
     let report = report("normal-day.yaml");
     let [limen, _, nearest] = failed(&report);
     assert!(limen < 0.2, "{limen} % failed");
@@ -32,7 +32,7 @@ fn on_a_normal_day_nothing_fails_and_only_the_evening_travels() {
 }
 
 #[test]
-fn the_loss_of_the_largest_region_at_peak_costs_no_request() {
+fn the_loss_of_the_largest_region_at_peak_costs_hardly_a_request() {
     let report = report("region-loss.yaml");
     let [limen, turns, nearest] = failed(&report);
     assert!(limen < 0.1, "{limen} % failed");

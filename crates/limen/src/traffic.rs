@@ -223,7 +223,8 @@ fn listed(names: &[String]) -> String {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.1}%", share * 100.0)
+    // A sum of nothing is a negative zero.
+    format!("{:.1}%", share * 100.0 + 0.0)
 }
 
 /// A time in seconds: 90s, 5m, 1h.
