@@ -33,6 +33,11 @@ bench-apiserver *arguments:
 bench-federation *arguments:
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench federation -- {{arguments}}
 
+# What one decision costs with 50 clusters; roots and observations to what edges obey: 10,000 roots over 20 clusters.
+bench-traffic:
+    cargo bench -p limen-core --bench decide
+    cargo bench -p limen-core --bench compile
+
 # The gateway beside nginx, HAProxy and Envoy: CPU time for each request. ENVOY is the path of its binary.
 bench-gateway *arguments:
     cargo build --release -p limen

@@ -52,6 +52,36 @@ pub struct ClusterSpec {
     /// Send no new traffic there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drain: bool,
+    /// Take traffic away little by little, in place of all at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_schedule: Option<DrainSchedule>,
+    /// Whether edges reach its pods at their own addresses.
+    #[serde(default, skip_serializing_if = "is_isolated")]
+    pub pod_network: PodNetwork,
+}
+
+/// How a drain goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainSchedule {
+    /// When it began, in seconds since 1970.
+    pub started_at: i64,
+    /// After how many seconds all traffic is gone.
+    pub over_seconds: u32,
+}
+
+/// Whether edges reach pods at their own addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PodNetwork {
+    /// Only by an ingress, a load balancer or node ports.
+    #[default]
+    Isolated,
+    /// Directly: the networks are one, or routed.
+    Reachable,
+}
+
+fn is_isolated(network: &PodNetwork) -> bool {
+    *network == PodNetwork::Isolated
 }
 
 /// A Secret in the namespace limen-system.

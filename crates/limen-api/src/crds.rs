@@ -6,8 +6,10 @@ use limen_core::federated::Kind;
 use serde_json::{Value, json};
 
 use crate::{
-    Cluster, DnsZone, Edge, FederatedStatus, FederatedType, GlobalIngress, PlacementPolicy,
+    Cluster, DnsZone, Edge, FederatedIngress, FederatedStatus, FederatedType, GlobalIngress,
+    PlacementPolicy, TrafficPolicy,
 };
+use crate::{federated_ingress, traffic_policy};
 
 /// The group of `Federated<Kind>` in one object.
 pub const ONE_OBJECT_GROUP: &str = "types.kubefed.io";
@@ -22,9 +24,29 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         Edge::crd(),
         FederatedStatus::crd(),
         FederatedType::crd(),
+        ruled(FederatedIngress::crd(), &federated_ingress::RULES),
         GlobalIngress::crd(),
         PlacementPolicy::crd(),
+        ruled(TrafficPolicy::crd(), &traffic_policy::RULES),
     ]
+}
+
+/// A definition whose objects must satisfy some rules: expressions about `spec`, and what to say.
+fn ruled(mut crd: CustomResourceDefinition, rules: &[(&str, &str)]) -> CustomResourceDefinition {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
+    let rule = |(rule, message): &(&str, &str)| ValidationRule {
+        rule: (*rule).to_owned(),
+        message: Some((*message).to_owned()),
+        ..ValidationRule::default()
+    };
+    for version in &mut crd.spec.versions {
+        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let properties = schema.and_then(|schema| schema.properties.as_mut());
+        if let Some(spec) = properties.and_then(|properties| properties.get_mut("spec")) {
+            spec.x_kubernetes_validations = Some(rules.iter().map(rule).collect());
+        }
+    }
+    crd
 }
 
 /// `Federated<Kind>` in one object.

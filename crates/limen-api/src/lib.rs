@@ -8,22 +8,28 @@ mod crds;
 pub mod dialect;
 mod dns_zone;
 mod edge;
+mod federated_ingress;
 mod federated_status;
 mod federated_type;
 mod global_ingress;
 mod kinds;
 mod placement_policy;
 pub mod source;
+mod traffic_policy;
 
 pub use cluster::{
-    Cluster, ClusterSpec, ClusterStatus, ClusterVerdicts, Mode, SecretReference, TimedVerdict,
-    Tombstone,
+    Cluster, ClusterSpec, ClusterStatus, ClusterVerdicts, DrainSchedule, Mode, PodNetwork,
+    SecretReference, TimedVerdict, Tombstone,
 };
 pub use crds::{
     ONE_OBJECT_GROUP, THREE_OBJECT_GROUP, all as crds, federated_kind, three_object_kinds,
 };
 pub use dns_zone::{DnsRecord, DnsZone, DnsZoneSpec, Nameserver};
 pub use edge::{Edge, EdgeSpec};
+pub use federated_ingress::{
+    FederatedIngress, FederatedIngressSpec, FederatedIngressStatus, ListedBackend, ListedTarget,
+    ObjectReference, ServiceReference,
+};
 pub use federated_status::{
     FederatedStatus, FederatedStatusSpec, LeafReport, LeafState, RootReference,
 };
@@ -34,6 +40,7 @@ pub use placement_policy::{
     ClusterName, OnConflictSpec, OnDeleteSpec, OverrideSpec, PatchOperation, PlacementPolicy,
     PlacementPolicySpec, PlacementPolicyStatus, PlacementSpec, RolloutSpec, RootSelector,
 };
+pub use traffic_policy::{TrafficPolicy, TrafficPolicySpec, TrafficPolicyStatus};
 
 /// The namespace that Limen keeps its own objects in, on the hub and in members.
 pub const NAMESPACE: &str = "limen-system";

@@ -109,3 +109,43 @@ pub struct Sent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_milliseconds: Option<f64>,
 }
+
+/// An edge as another sees it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Peer {
+    /// What kind of edge it is.
+    pub kind: EdgeKind,
+    /// Where it is.
+    pub locality: crate::locality::Locality,
+    /// What it says.
+    pub report: EdgeReport,
+}
+
+impl EdgeReport {
+    /// What clients want of one backend here, in requests in a second.
+    pub fn wanted(&self, global_ingress: &str, backend: &str) -> Option<&Demand> {
+        let this =
+            |demand: &&Demand| demand.global_ingress == global_ingress && demand.backend == backend;
+        self.demand.iter().find(this)
+    }
+
+    /// Whether another report says something that others should hear soon: a verdict, a demand
+    /// that is a tenth more or less, a latency that is a quarter more or less.
+    pub fn differs_noticeably(&self, other: &Self) -> bool {
+        let apart = |a: f64, b: f64, part: f64| (a - b).abs() > 1.0 + part * a.min(b);
+        let demand = |a: &Demand, b: &Demand| {
+            (&a.global_ingress, &a.backend) != (&b.global_ingress, &b.backend)
+                || apart(a.requests_per_second, b.requests_per_second, 0.1)
+        };
+        let target = |a: &TargetReport, b: &TargetReport| {
+            let latencies = a.latency_milliseconds.zip(b.latency_milliseconds);
+            (&a.cluster, &a.address, a.healthy) != (&b.cluster, &b.address, b.healthy)
+                || a.latency_milliseconds.is_some() != b.latency_milliseconds.is_some()
+                || latencies.is_some_and(|(a, b)| apart(a, b, 0.25))
+        };
+        self.demand.len() != other.demand.len()
+            || self.targets.len() != other.targets.len()
+            || self.demand.iter().zip(&other.demand).any(|(a, b)| demand(a, b))
+            || self.targets.iter().zip(&other.targets).any(|(a, b)| target(a, b))
+    }
+}

@@ -15,6 +15,7 @@
 //! same functions run in the hub, the gateways, the DNS servers, `limen explain` and the
 //! simulator, so that all of them always agree.
 
+pub mod compile;
 pub mod decide;
 pub mod edge;
 pub mod federated;
@@ -31,3 +32,4 @@ pub mod reconcile;
 pub mod rollout;
 pub mod route;
 pub mod selector;
+pub mod simulate;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use limen_api::source::{News, Objects, Source};
+use limen_api::source::{News, Objects, OwnEdge, Source};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -48,7 +48,9 @@ pub(crate) async fn run(control: Control, source: Box<dyn Source>) {
         }
     }
     let (publish, news) = mpsc::channel(16);
-    tokio::spawn(source.run(publish));
+    // It reports nothing, so that nothing is written.
+    let (_own, silent) = watch::channel(OwnEdge::default());
+    tokio::spawn(source.run(publish, silent));
     obey(&common, Compiler::new(defaults), Health::new(probe), news, &ready).await;
 }
 
@@ -65,6 +67,7 @@ async fn obey(
         tokio::select! {
             latest = news.recv(), if source_is_there => match latest {
                 Some(News::Objects(new)) => objects = Some(new),
+                Some(News::Edges(_)) => continue,
                 Some(News::Trouble(trouble)) => {
                     common.counters.reloads_failed.add();
                     tracing::error!("{trouble}");

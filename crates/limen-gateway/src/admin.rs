@@ -2,7 +2,6 @@
 //! a request goes where it goes.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -15,13 +14,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use limen_core::route::{HostBuffer, normal_host};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::explain;
 use crate::metrics::{Labels, TargetMetrics, Text, write_targets};
-use crate::snapshot::{Backend, Route, Snapshot};
+use crate::snapshot::{Backend, Snapshot};
 use crate::upstream::{Address, milliseconds};
 use crate::worker::Shared;
 
@@ -64,10 +63,10 @@ fn answer(shared: &Shared, loaded: bool, path: &str, query: Option<&str>) -> Res
         "/metrics" => text(StatusCode::OK, metrics(shared, &snapshot)),
         "/routes" => found(&routes(&snapshot)),
         "/targets" => found(&targets(&snapshot)),
-        "/explain" => explain(&snapshot, query.unwrap_or_default()),
+        "/explain" => explain(shared, &snapshot, query.unwrap_or_default()),
         _ => text(
             StatusCode::NOT_FOUND,
-            "there are /healthz /readyz /metrics /routes /targets /explain?host=&path=&client=\n"
+            "there are /healthz /readyz /metrics /routes /targets /explain?host=&path=&client=&from=\n"
                 .to_owned(),
         ),
     }
@@ -108,6 +107,7 @@ fn metrics(shared: &Shared, snapshot: &Snapshot) -> String {
         ("malformed_requests", "Streams that are not HTTP by the letter", &own.malformed),
         ("unmatched_requests", "Requests that no rule matches", &own.unmatched),
         ("refused_requests", "Requests that were refused", &own.refused),
+        ("limited_requests", "Requests of clients that ask too often", &own.limited),
         ("dropped_log_entries", "Entries missing from the access log", &own.log_dropped),
         ("reloads", "Snapshots put in force", &own.reloads),
         ("failed_reloads", "Objects that could not be put in force", &own.reloads_failed),
@@ -203,6 +203,9 @@ fn describe(backend: &Backend, now: u64) -> Value {
             "tier": tier,
             "readiness": target.readiness(now).name(),
             "drainedPercent": target.target.drained_percent,
+            "capacity": target.capacity,
+            "allowed": target.flow.allowed(),
+            "utilisation": target.flow.utilisation(),
             "verdicts": target.target.verdicts,
             "addresses": addresses,
         })
@@ -211,45 +214,9 @@ fn describe(backend: &Backend, now: u64) -> Value {
     json!({ "ingress": backend.ingress, "backend": backend.name, "targets": targets })
 }
 
-fn explain(snapshot: &Snapshot, query: &str) -> Response<Full<Bytes>> {
-    let (mut host, mut path, mut client) = (String::new(), "/".to_owned(), None);
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        match &*name {
-            "host" => host = value.into_owned(),
-            "path" => path = value.into_owned(),
-            "client" => client = value.parse::<IpAddr>().ok(),
-            _ => {}
-        }
+fn explain(shared: &Shared, snapshot: &Snapshot, query: &str) -> Response<Full<Bytes>> {
+    match explain::answer(shared, snapshot, query, describe) {
+        Ok(value) => found(&value),
+        Err((status, usage)) => text(status, usage.to_owned()),
     }
-    let mut buffer = HostBuffer::default();
-    let Some(normal) = normal_host(&host, &mut buffer) else {
-        let usage = "say which request: /explain?host=a.example&path=/&client=192.0.2.1\n";
-        return text(StatusCode::BAD_REQUEST, usage.to_owned());
-    };
-    let Some((matched, route)) = snapshot.routes.find(normal, &path) else {
-        return found(&json!({ "host": normal, "path": path, "matched": null, "answer": 404 }));
-    };
-    let Route { ingress, backend, host: rule, path: rule_path, redirect_to_https, .. } = &**route;
-    let now = milliseconds(Instant::now());
-    let first = backend.as_ref().and_then(|backend| {
-        let ready = |(index, _): &(usize, u16)| backend.targets[*index].readiness(now);
-        let (index, _) = backend.plan.preferred().min_by_key(ready)?;
-        Some(backend.targets[index].target.cluster.clone())
-    });
-    found(&json!({
-        "host": normal,
-        "path": path,
-        "client": client.map(|client| client.to_string()),
-        "matched": {
-            "by": format!("{matched:?}"),
-            "ingress": ingress.label,
-            "host": rule,
-            "path": rule_path,
-            "redirectToHttps": redirect_to_https,
-        },
-        "backend": backend.as_ref().map(|backend| describe(backend, now)),
-        "split": ingress.global.traffic.split,
-        "nearestReady": first,
-        "answer": if backend.is_none() { Some(503) } else { None },
-    }))
 }

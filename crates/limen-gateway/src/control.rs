@@ -1,5 +1,7 @@
 //! The control thread: objects in, snapshots out; probers, admin endpoints.
 
+use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +10,9 @@ use tokio::sync::{mpsc, watch};
 
 use crate::admin;
 use crate::compile::Compiler;
+use crate::edges::{Edges, TICK};
 use crate::health::keep_probing;
+use crate::snapshot::Snapshot;
 use crate::source::{News, Source};
 use crate::worker::Shared;
 use limen_api::source::Objects;
@@ -29,32 +33,99 @@ pub(crate) async fn run(
             Err(error) => tracing::error!(%error, "the admin endpoints cannot be served"),
         }
     }
-    tokio::spawn(source.run(publish));
+    let edges = Edges::new(&shared.options);
+    tokio::spawn(source.run(publish, edges.own()));
     tokio::select! {
-        () = obey(&shared, news, &ready) => {}
+        () = obey(&shared, news, &ready, edges) => {}
         () = shared.stopped.cancelled() => {}
     }
 }
 
-async fn obey(shared: &Arc<Shared>, mut news: mpsc::Receiver<News>, ready: &watch::Sender<bool>) {
-    let mut compiler = Compiler::new(shared.options.locality.clone(), shared.tls.clone());
-    while let Some(mut latest) = news.recv().await {
-        // Only the newest counts.
-        while let Ok(newer) = news.try_recv() {
-            latest = newer;
+/// What the control thread knows.
+struct Control<'a> {
+    shared: &'a Arc<Shared>,
+    compiler: Compiler,
+    objects: Option<Objects>,
+    edges: Edges,
+}
+
+async fn obey(
+    shared: &Arc<Shared>,
+    mut news: mpsc::Receiver<News>,
+    ready: &watch::Sender<bool>,
+    edges: Edges,
+) {
+    let compiler = Compiler::new(shared.options.locality.clone(), shared.tls.clone());
+    let mut control = Control { shared, compiler, objects: None, edges };
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // A source that has ended leaves its last snapshot in force.
+    let mut ended = false;
+    loop {
+        tokio::select! {
+            first = news.recv(), if !ended => match first {
+                None => ended = true,
+                Some(first) => {
+                    // Of each kind only the newest counts.
+                    let mut latest = vec![first];
+                    while let Ok(newer) = news.try_recv() {
+                        latest.retain(|old| discriminant(old) != discriminant(&newer));
+                        latest.push(newer);
+                    }
+                    for news in latest {
+                        control.take(news, ready);
+                    }
+                }
+            },
+            _ = tick.tick() => control.tick(),
         }
-        match latest {
-            News::Objects(objects) => apply(shared, &mut compiler, &objects),
+    }
+}
+
+impl Control<'_> {
+    fn take(&mut self, news: News, ready: &watch::Sender<bool>) {
+        match news {
+            News::Objects(objects) => {
+                apply(self.shared, &mut self.compiler, &objects);
+                self.objects = Some(objects);
+                ready.send_replace(true);
+            }
+            News::Edges(edges) => self.edges.heard(edges),
             News::Trouble(trouble) => {
-                shared.metrics.reloads_failed.add(1);
+                self.shared.metrics.reloads_failed.add(1);
                 tracing::error!("{trouble}");
-                continue;
             }
         }
-        ready.send_replace(true);
     }
-    // A source that has ended leaves its last snapshot in force.
-    std::future::pending::<()>().await;
+
+    fn tick(&mut self) {
+        let snapshot = self.shared.snapshot.load_full();
+        self.edges.tick(&snapshot, &self.shared.options);
+        self.shared.rates.store(Arc::new(self.edges.wanted(&snapshot)));
+        let latencies = latencies(&snapshot);
+        if let Some(objects) = &self.objects
+            && self.compiler.measured(&latencies)
+        {
+            tracing::info!(?latencies, "measured how near clusters are");
+            apply(self.shared, &mut self.compiler, objects);
+        }
+    }
+}
+
+/// How long a connection to each cluster takes, for those that are probed.
+fn latencies(snapshot: &Snapshot) -> BTreeMap<String, f64> {
+    let mut latencies: BTreeMap<String, f64> = BTreeMap::new();
+    let backends = snapshot.ingresses.values().flat_map(|ingress| &ingress.backends);
+    for target in backends.flat_map(|backend| &backend.targets) {
+        let health = target.addresses.iter().filter_map(|address| address.health.as_ref());
+        for latency in health.filter_map(|health| health.latency()) {
+            match latencies.get_mut(&target.target.cluster) {
+                Some(least) => *least = least.min(latency),
+                None => drop(latencies.insert(target.target.cluster.clone(), latency)),
+            }
+        }
+    }
+    latencies
 }
 
 fn apply(shared: &Shared, compiler: &mut Compiler, objects: &Objects) {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access_log::AccessLog;
 use crate::control;
+use crate::limit::Clients;
 use crate::listen::{Sockets, bind};
 use crate::metrics::GatewayMetrics;
 use crate::options::Options;
@@ -187,6 +188,8 @@ fn share(options: Options, https_port: u16) -> Result<Shared, StartError> {
         snapshot,
         tls: Arc::new(tls),
         metrics: GatewayMetrics::default(),
+        clients: Clients::default(),
+        rates: ArcSwap::default(),
         log,
         connections: AtomicUsize::new(0),
         https_port,

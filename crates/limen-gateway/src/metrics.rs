@@ -11,7 +11,7 @@ use std::time::Duration;
 use limen_core::decide::Readiness;
 
 /// Upper bounds of the latency histogram, in microseconds.
-const BOUNDS: [u64; 14] = [
+pub(crate) const BOUNDS: [u64; 14] = [
     500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 5_000_000, 10_000_000,
 ];
@@ -41,11 +41,26 @@ pub(crate) struct TargetMetrics {
     pub(crate) bytes_sent: Count,
     /// Requests that came here although the target was draining, stale or unhealthy.
     pub(crate) fallbacks: [Count; 4],
+    /// Requests that came here as a nearer target was full.
+    pub(crate) overflows: Count,
+    /// Requests that came here although every target was full.
+    pub(crate) crowded: Count,
+    pub(crate) mirrored: Count,
     latency: [Count; BOUNDS.len() + 1],
     latency_sum: Count,
 }
 
 impl TargetMetrics {
+    /// All requests that have come to an end.
+    pub(crate) fn answers(&self) -> u64 {
+        self.requests.iter().map(Count::get).sum()
+    }
+
+    /// How many took how long, by [`BOUNDS`] and beyond.
+    pub(crate) fn latencies(&self) -> impl Iterator<Item = u64> {
+        self.latency.iter().map(Count::get)
+    }
+
     pub(crate) fn finished(&self, status: u16, took: Duration) {
         self.requests[usize::from(status / 100).min(5)].add(1);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -66,6 +81,8 @@ pub(crate) struct GatewayMetrics {
     pub(crate) malformed: Count,
     pub(crate) unmatched: Count,
     pub(crate) refused: Count,
+    /// Requests of clients that asked more often than they may.
+    pub(crate) limited: Count,
     pub(crate) log_dropped: Count,
     pub(crate) reloads: Count,
     pub(crate) reloads_failed: Count,
@@ -123,13 +140,20 @@ pub(crate) fn write_targets(text: &mut Text, targets: &[(Labels<'_>, &TargetMetr
         }
     }
     type Counter<'a> = (&'a str, &'a str, fn(&TargetMetrics) -> u64);
-    let counters: [Counter<'_>; 4] = [
+    let counters: [Counter<'_>; 7] = [
         ("limen_gateway_retries_total", "Attempts after the first", |m| m.retries.get()),
         ("limen_gateway_failures_total", "Attempts without an answer", |m| m.failures.get()),
         ("limen_gateway_received_bytes_total", "Bytes of request bodies", |m| {
             m.bytes_received.get()
         }),
         ("limen_gateway_sent_bytes_total", "Bytes of answer bodies", |m| m.bytes_sent.get()),
+        ("limen_gateway_overflows_total", "Requests here because a nearer cluster was full", |m| {
+            m.overflows.get()
+        }),
+        ("limen_gateway_crowded_total", "Requests here although every cluster was full", |m| {
+            m.crowded.get()
+        }),
+        ("limen_gateway_mirrored_total", "Copies of requests for a mirror", |m| m.mirrored.get()),
     ];
     for (name, help, value) in counters {
         text.family(name, "counter", help);

@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use limen_core::geography::Geography;
 use limen_core::locality::Locality;
 
 /// How a gateway is run.
@@ -20,6 +22,10 @@ pub struct Options {
     pub admin: Option<SocketAddr>,
     /// Where the gateway is.
     pub locality: Locality,
+    /// Where clients are; whom it does not place is where the gateway is.
+    pub geography: Arc<Geography>,
+    /// Names and addresses that clients reach it at, for others to know.
+    pub addresses: Vec<String>,
     /// The number of worker threads.
     pub workers: usize,
     /// Whose `X-Forwarded-*` headers are believed.
@@ -84,6 +90,8 @@ impl Default for Options {
             https: Vec::new(),
             admin: None,
             locality: Locality::default(),
+            geography: Arc::default(),
+            addresses: Vec::new(),
             workers: 1,
             trusted_proxies: Vec::new(),
             proxy_protocol: false,

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use limen_core::decide::{OwnKnowledge, Plan, Readiness};
-use limen_core::global::{Global, HeaderMatch, Outliers, Target};
+use limen_core::global::{Affinity, ClientLimit, Global, HeaderMatch, Mirror, Outliers, Target};
 use limen_core::route::Routes;
 
-use crate::metrics::TargetMetrics;
+use crate::flow::Flow;
+use crate::metrics::{Count, TargetMetrics};
 use crate::tls::Certificates;
 use crate::upstream::Address;
 use limen_api::source::{Key, SecretData};
@@ -38,6 +39,8 @@ pub(crate) struct Ingress {
     /// The authority that clients must have certificates from.
     pub(crate) client_ca: Option<Arc<SecretData>>,
     pub(crate) hsts: Option<HeaderValue>,
+    /// How much one client may ask for, and what this root is called in the table of clients.
+    pub(crate) limit: Option<(u64, ClientLimit)>,
     pub(crate) problems: Vec<String>,
 }
 
@@ -61,6 +64,8 @@ pub(crate) struct Backend {
     pub(crate) plan: Plan,
     pub(crate) targets: Vec<TargetState>,
     pub(crate) rules: Rules,
+    /// Requests that clients have sent for it.
+    pub(crate) asked: Arc<Count>,
 }
 
 /// One cluster's way in.
@@ -68,6 +73,9 @@ pub(crate) struct TargetState {
     pub(crate) target: Target,
     pub(crate) addresses: Vec<Arc<Address>>,
     pub(crate) metrics: Arc<TargetMetrics>,
+    pub(crate) flow: Arc<Flow>,
+    /// Requests in a second that it can take from all edges together.
+    pub(crate) capacity: Option<f64>,
     /// By what is known of its addresses: nothing, that one answers, that none does.
     pub(crate) readiness: [Readiness; 3],
 }
@@ -84,7 +92,22 @@ pub(crate) struct Rules {
     pub(crate) outliers: Outliers,
     pub(crate) max_connections: u32,
     pub(crate) slow_start: u64,
-    pub(crate) matches: Vec<(HeaderMatch, u16)>,
+    pub(crate) matches: Vec<HeaderMatch>,
+    pub(crate) affinity: Option<Affinity>,
+    /// The cookie that keeps a client with its version group.
+    pub(crate) sticky: Option<String>,
+    pub(crate) mirror: Option<Mirror>,
+}
+
+impl Rules {
+    /// Whether headers decide anything, or have to be looked at for another reason.
+    pub(crate) fn look_at_headers(&self) -> bool {
+        let affinity = self.affinity.as_ref();
+        !self.matches.is_empty()
+            || self.sticky.is_some()
+            || self.mirror.is_some()
+            || affinity.is_some_and(|rule| rule.cookie.is_some() || rule.header.is_some())
+    }
 }
 
 impl TargetState {

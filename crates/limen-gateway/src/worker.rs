@@ -4,6 +4,7 @@
 //! bound ──routes are loaded──► listening ──stop──► draining ──all done, or out of time──► ended
 //! ```
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access_log::AccessLog;
+use crate::limit::Clients;
 use crate::listen::{BACKLOG, Sockets};
 use crate::metrics::GatewayMetrics;
 use crate::options::Options;
@@ -34,6 +36,9 @@ pub(crate) struct Shared {
     pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(crate) tls: Arc<ServerTls>,
     pub(crate) metrics: GatewayMetrics,
+    pub(crate) clients: Clients,
+    /// By the id of a backend: requests in a second that come for it, for those who explain.
+    pub(crate) rates: ArcSwap<HashMap<u64, f64>>,
     pub(crate) log: AccessLog,
     /// Client connections that are open.
     pub(crate) connections: AtomicUsize,

@@ -22,6 +22,7 @@ mod outbox;
 mod roots;
 mod setup;
 mod status;
+mod traffic;
 
 pub use connect::{ConnectError, SecretData, member_client};
 pub use explain::{Catalogue, ExplainError, Explained, Outlook, explain};
@@ -30,3 +31,6 @@ pub use join::{JoinError, JoinOptions, Joined, UnjoinOptions, join, unjoin};
 pub use kinds::federated_types;
 pub use lease::Election;
 pub use setup::{SetupError, hub_id, set_up};
+pub use traffic::{
+    AskError, Drain, Drained, Front, Picture, Traffic, TrafficOptions, drain, undrain,
+};

@@ -94,11 +94,11 @@ pub(crate) fn finalizers(object: &Value, ours: bool) -> Value {
     Value::Array(all)
 }
 
-fn event_kind() -> Arc<limen_core::federated::Kind> {
+pub(crate) fn event_kind() -> Arc<limen_core::federated::Kind> {
     limen_api::kind(("v1", "Event", "events", true))
 }
 
-fn event(id: &ObjectId, object: &Value, draft: &Draft) -> Value {
+pub(crate) fn event(id: &ObjectId, object: &Value, draft: &Draft) -> Value {
     let namespace = id.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let message = match draft.clusters.len() {

@@ -17,6 +17,7 @@
 mod fault;
 mod leaves;
 mod object_api;
+mod observe;
 mod probe;
 mod queue;
 mod syncer;
@@ -26,6 +27,7 @@ mod work;
 pub use fault::{Fault, FaultKind};
 pub use leaves::{Report, Want, Wish};
 pub use object_api::{ObjectApi, object_path};
+pub use observe::{Observation, Observed, observe};
 pub use probe::{Nodes, Probed};
 pub use queue::Queue;
 pub use syncer::{ApiVerdict, Notice, Syncer, SyncerOptions, What};

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use limen_core::geography::Geography;
 use limen_core::locality::{Coordinates, Locality};
 use limen_gateway::source::{ConfigFiles, Hub, Member};
 use limen_gateway::{AccessLogTo, Limits, Options};
@@ -52,8 +54,8 @@ pub(crate) struct Gateway {
     #[arg(long, value_name = "NAME", default_value = "local")]
     cluster_name: String,
 
-    /// Names and addresses of this gateway, to write into the status of each Ingress
-    #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "member_kubeconfig")]
+    /// Names and addresses of this gateway, for its Edge object and the status of each Ingress
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     publish_address: Vec<String>,
 
     /// Where to serve plain HTTP
@@ -79,6 +81,10 @@ pub(crate) struct Gateway {
     /// Where this gateway is, in degrees
     #[arg(long, value_name = "LAT,LON", allow_hyphen_values = true)]
     coordinates: Option<Coordinates>,
+
+    /// Where clients are: lines of a network and the regions or countries it is in
+    #[arg(long, value_name = "FILE")]
+    client_regions: Option<PathBuf>,
 
     /// Worker threads; as many as there are cores unless said otherwise
     #[arg(long)]
@@ -169,6 +175,13 @@ impl Gateway {
         );
     }
 
+    fn geography(&self) -> Result<Geography> {
+        let Some(path) = &self.client_regions else { return Ok(Geography::default()) };
+        let context = || format!("cannot use the table of client regions {}", path.display());
+        let text = std::fs::read_to_string(path).with_context(context)?;
+        text.parse().with_context(context)
+    }
+
     fn options(&self) -> Result<Options> {
         if self.http.is_empty() && self.https.is_empty() {
             bail!("say where to serve: --http ADDR, --https ADDR, or both");
@@ -185,6 +198,8 @@ impl Gateway {
                 zone: self.zone.clone(),
                 coordinates: self.coordinates,
             },
+            geography: Arc::new(self.geography()?),
+            addresses: self.publish_address.clone(),
             workers: self.workers.unwrap_or(cores),
             trusted_proxies: self.trusted_proxies.clone(),
             proxy_protocol: self.proxy_protocol,

@@ -10,7 +10,7 @@ use clap::Args;
 use kube::Client;
 use limen_api::dialect::Home;
 use limen_apiserver::{Server, ServerOptions};
-use limen_hub::{Election, Federation, FederationOptions};
+use limen_hub::{Election, Federation, FederationOptions, Traffic, TrafficOptions};
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
 use limen_sync::ObjectApi;
 use tokio::signal::unix::{SignalKind, signal};
@@ -68,6 +68,10 @@ pub(crate) struct Hub {
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
 
+    /// The domain under which roots without a host of their own get one
+    #[arg(long, value_name = "DOMAIN", conflicts_with = "api_only")]
+    domain: Option<String>,
+
     /// Serve the API and federate nothing
     #[arg(long, conflicts_with = "kubeconfig")]
     api_only: bool,
@@ -90,7 +94,7 @@ impl Hub {
             }
         };
         match (&self.kubeconfig, &self.data_dir) {
-            (Some(kubeconfig), _) => on_existing(kubeconfig, stopped).await,
+            (Some(kubeconfig), _) => on_existing(kubeconfig, self.domain.clone(), stopped).await,
             (None, Some(folder)) => {
                 let folder = folder.clone();
                 self.embedded(&folder, stopped).await
@@ -130,7 +134,7 @@ impl Hub {
             let client = Client::try_from(config(Some(&kubeconfig), None).await?)?;
             // Hubs that share an etcd take turns; a folder has one hub at a time.
             let shared = self.store.is_some();
-            federate(client, Home::Embedded, shared, stopped).await?;
+            federate(client, Home::Embedded, self.domain, shared, stopped).await?;
         }
         server.stop().await;
         Ok(())
@@ -168,20 +172,25 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Is the hub on somebody's Kubernetes.
-async fn on_existing(kubeconfig: &PathBuf, stopped: impl Future<Output = ()>) -> Result<()> {
+async fn on_existing(
+    kubeconfig: &PathBuf,
+    domain: Option<String>,
+    stopped: impl Future<Output = ()>,
+) -> Result<()> {
     let config = config(Some(kubeconfig), None).await?;
     let url = config.cluster_url.clone();
     let client = Client::try_from(config)?;
     println!(
         "Federating from {url}: what a PlacementPolicy or a namespace labelled limen.dev/federate=true selects."
     );
-    federate(client, Home::Existing, true, stopped).await
+    federate(client, Home::Existing, domain, true, stopped).await
 }
 
 /// Federates until it is told to stop; where hubs are several, whenever it is this one's turn.
 async fn federate(
     client: Client,
     home: Home,
+    domain: Option<String>,
     shared: bool,
     stopped: impl Future<Output = ()>,
 ) -> Result<()> {
@@ -194,13 +203,19 @@ async fn federate(
             if shared {
                 election.win().await;
             }
-            let federation = Federation::start(FederationOptions::new(api.clone(), home)).await?;
+            let mut options = TrafficOptions::new(api.clone());
+            options.domain.clone_from(&domain);
+            let traffic = Traffic::start(options);
+            let mut options = FederationOptions::new(api.clone(), home);
+            options.front = Some(traffic.front());
+            let federation = Federation::start(options).await?;
             match shared {
                 true => election.keep().await,
                 false => std::future::pending().await,
             }
             tracing::warn!("another hub leads now");
             federation.stop().await;
+            traffic.stop().await;
         }
     };
     tokio::select! {

@@ -7,7 +7,9 @@ mod gateway;
 mod hub;
 mod join;
 mod roots;
+mod simulate;
 mod table;
+mod traffic;
 
 use std::process::ExitCode;
 
@@ -38,11 +40,17 @@ enum Command {
     Status(roots::Status),
     /// Let a deletion go on that was held back.
     Release(roots::Release),
+    /// Take traffic away from a cluster.
+    Drain(traffic::Drain),
+    /// Give traffic back to a cluster.
+    Undrain(traffic::Undrain),
     /// Explain a decision.
     #[command(subcommand)]
     Explain(roots::Explain),
     /// Print the definitions that an existing Kubernetes needs to be a hub.
     Crds(roots::Crds),
+    /// Show what would happen: a day of clients, clusters and failures, decided as gateways decide.
+    Simulate(simulate::Simulate),
     /// Run a gateway: the proxy that clients connect to.
     Gateway(Box<gateway::Gateway>),
     /// Run a DNS server: names that lead to the nearest healthy cluster.
@@ -61,8 +69,11 @@ fn main() -> ExitCode {
         Command::Clusters(clusters) => clusters.run(),
         Command::Status(status) => status.run(),
         Command::Release(release) => release.run(),
+        Command::Drain(drain) => drain.run(),
+        Command::Undrain(undrain) => undrain.run(),
         Command::Explain(explain) => explain.run(),
         Command::Crds(crds) => crds.run(),
+        Command::Simulate(simulate) => simulate.run(),
         Command::Gateway(gateway) => gateway.run(),
         Command::Dns(dns) => dns.run(),
     };

@@ -181,12 +181,15 @@ async fn release(client: &Client, id: &ObjectId, record: &FederatedStatus) -> Re
 pub(crate) enum Explain {
     /// Why a root is in each cluster or not, and what would be done there
     Placement(Placement),
+    /// Why requests go to which cluster, and how many of them
+    Traffic(crate::traffic::Traffic),
 }
 
 impl Explain {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Placement(placement) => placement.run(),
+            Self::Traffic(traffic) => traffic.run(),
         }
     }
 }
@@ -260,7 +263,8 @@ impl Placement {
     }
 }
 
-fn read_manifest(path: &PathBuf) -> Result<Value> {
+/// One object from a file.
+pub(crate) fn read_manifest(path: &PathBuf) -> Result<Value> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_saphyr::from_str(&text)

@@ -14,10 +14,10 @@ use limen_core::global::Global;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::Spanned;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::objects::{Key, Objects, SecretData};
-use super::{News, Running, Source};
+use super::{News, OwnEdge, Running, Source};
 use crate::DnsZoneSpec;
 
 /// How often files are looked at.
@@ -181,7 +181,7 @@ fn stamps(path: &Path) -> Vec<(PathBuf, Option<SystemTime>, u64)> {
 }
 
 impl Source for ConfigFiles {
-    fn run(self: Box<Self>, publish: mpsc::Sender<News>) -> Running {
+    fn run(self: Box<Self>, publish: mpsc::Sender<News>, _: watch::Receiver<OwnEdge>) -> Running {
         Box::pin(async move {
             let mut last = Objects::default();
             let mut seen = None;

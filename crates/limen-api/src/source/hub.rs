@@ -12,13 +12,14 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::runtime::watcher;
+use limen_core::edge::Peer;
 use limen_core::global::Global;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::listed::{Listed, events, secret_data};
 use super::objects::{Objects, SecretData};
-use super::{News, Running, Source, disk};
-use crate::{DnsZone, DnsZoneSpec, GlobalIngress};
+use super::{News, OwnEdge, Running, Source, disk, meet};
+use crate::{DnsZone, DnsZoneSpec, Edge, GlobalIngress};
 
 /// Changes come in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
@@ -27,18 +28,18 @@ const BURST: Duration = Duration::from_millis(5);
 pub struct Hub {
     client: Client,
     snapshot_dir: Option<PathBuf>,
-    edge: Edge,
+    asking: Asking,
 }
 
 /// Who is asking. Neither is allowed, nor needs, to see what the other does.
 #[derive(Clone, Copy, PartialEq)]
-enum Edge {
+enum Asking {
     Gateway,
     Dns,
 }
 
 impl Source for Hub {
-    fn run(self: Box<Self>, publish: mpsc::Sender<News>) -> Running {
+    fn run(self: Box<Self>, publish: mpsc::Sender<News>, own: watch::Receiver<OwnEdge>) -> Running {
         Box::pin(async move {
             if let Some(folder) = &self.snapshot_dir {
                 let news = match disk::read(folder, self.file_name()) {
@@ -52,7 +53,12 @@ impl Source for Hub {
                     return;
                 }
             }
-            self.follow(&publish).await;
+            if self.asking == Asking::Dns {
+                return self.follow(&publish).await;
+            }
+            let reporting = meet::keep_reporting(self.client.clone(), own);
+            let edges = self.follow_edges(&publish);
+            tokio::join!(self.follow(&publish), reporting, edges);
         })
     }
 }
@@ -60,18 +66,18 @@ impl Source for Hub {
 impl Hub {
     /// For a gateway, which needs the Secrets. The last objects are kept in `snapshot_dir`.
     pub fn for_gateway(client: Client, snapshot_dir: Option<PathBuf>) -> Self {
-        Self { client, snapshot_dir, edge: Edge::Gateway }
+        Self { client, snapshot_dir, asking: Asking::Gateway }
     }
 
     /// For a DNS server, which needs the zones and sees no Secret.
     pub fn for_dns(client: Client, snapshot_dir: Option<PathBuf>) -> Self {
-        Self { client, snapshot_dir, edge: Edge::Dns }
+        Self { client, snapshot_dir, asking: Asking::Dns }
     }
 
     fn file_name(&self) -> &'static str {
-        match self.edge {
-            Edge::Gateway => "gateway-objects.json",
-            Edge::Dns => "dns-objects.json",
+        match self.asking {
+            Asking::Gateway => "gateway-objects.json",
+            Asking::Dns => "dns-objects.json",
         }
     }
 
@@ -83,7 +89,7 @@ impl Hub {
         let mut secret_events = events::<Secret>(&self.client);
         let mut zone_events = events::<DnsZone>(&self.client);
         // What is not polled is not asked for.
-        let (gateway, dns) = (self.edge == Edge::Gateway, self.edge == Edge::Dns);
+        let (gateway, dns) = (self.asking == Asking::Gateway, self.asking == Asking::Dns);
         let mut away = false;
         let mut due = false;
         loop {
@@ -143,6 +149,26 @@ impl Hub {
                 }
             } else {
                 away = false;
+            }
+        }
+    }
+
+    /// Other edges come and go by themselves: nothing else waits for them.
+    async fn follow_edges(&self, publish: &mpsc::Sender<News>) {
+        let mut edges: Listed<Peer> = Listed::default();
+        let mut edge_events = events::<Edge>(&self.client);
+        while let Some(event) = edge_events.next().await {
+            // A hub that has no such objects, or is away: gateways do without each other.
+            let Ok(event) = event else { continue };
+            if !edges.take(event, |edge| Some(meet::peer(edge))) || !edges.loaded {
+                continue;
+            }
+            for ((_, name), _) in edges.now.iter().filter(|(_, peer)| meet::is_gone(peer)) {
+                tokio::spawn(meet::remove(self.client.clone(), name.clone()));
+            }
+            let now = edges.now.iter().map(|((_, name), peer)| (name.clone(), peer.clone()));
+            if publish.send(News::Edges(now.collect())).await.is_err() {
+                return;
             }
         }
     }

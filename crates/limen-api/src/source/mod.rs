@@ -4,13 +4,18 @@ mod config;
 mod disk;
 mod hub;
 mod listed;
+mod meet;
 mod objects;
 mod within;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use limen_core::edge::{EdgeReport, Peer};
+use limen_core::locality::Locality;
+use tokio::sync::{mpsc, watch};
 
 pub use config::{ConfigError, ConfigFiles, read_objects};
 pub use hub::Hub;
@@ -22,14 +27,30 @@ pub use within::Within;
 pub enum News {
     /// Everything, as it is now.
     Objects(Objects),
+    /// All edges that there are, by name; this one may be among them.
+    Edges(BTreeMap<String, Peer>),
     /// Why there is nothing new although there should be; what was there stays in force.
     Trouble(String),
 }
 
 /// Where objects come from. It runs in the control thread for as long as the edge does.
 pub trait Source: Send + 'static {
-    /// Sends everything whenever something has changed.
-    fn run(self: Box<Self>, publish: mpsc::Sender<News>) -> Running;
+    /// Sends everything whenever something has changed. A source that other edges can be met
+    /// through also tells them of this one.
+    fn run(self: Box<Self>, publish: mpsc::Sender<News>, own: watch::Receiver<OwnEdge>) -> Running;
+}
+
+/// What an edge says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct OwnEdge {
+    /// What it is called.
+    pub name: String,
+    /// Names and addresses that clients reach it at.
+    pub addresses: Vec<String>,
+    /// Where it is.
+    pub locality: Locality,
+    /// What it reports; nothing until it has something to report.
+    pub report: Option<Arc<EdgeReport>>,
 }
 
 /// A source at work.

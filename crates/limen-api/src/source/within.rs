@@ -3,13 +3,17 @@
 use tokio::sync::{mpsc, watch};
 
 use super::objects::Objects;
-use super::{News, Running, Source};
+use super::{News, OwnEdge, Running, Source};
 
 /// Objects that somebody within the process publishes.
 pub struct Within(pub watch::Receiver<Objects>);
 
 impl Source for Within {
-    fn run(mut self: Box<Self>, publish: mpsc::Sender<News>) -> Running {
+    fn run(
+        mut self: Box<Self>,
+        publish: mpsc::Sender<News>,
+        _: watch::Receiver<OwnEdge>,
+    ) -> Running {
         Box::pin(async move {
             loop {
                 let objects = self.0.borrow_and_update().clone();

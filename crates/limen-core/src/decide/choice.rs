@@ -79,10 +79,14 @@ impl Plan {
     /// Where a request goes. Nothing only if the backend has no target that may get any.
     pub fn decide(&self, sight: impl Sight, memory: &mut Memory, ask: Ask) -> Option<Decision> {
         let panic = self.panic_percent > 0 && self.too_few_ready(&sight);
-        for level in Readiness::ALL {
-            let choice = Choice { plan: self, sight: &sight, ask, level, panic };
+        let mut choice = Choice { plan: self, sight: &sight, ask, level: Readiness::Ready, panic };
+        loop {
             if let Some((target, room)) = choice.choose(memory) {
                 return Some(Decision { target, readiness: sight.readiness(target), room });
+            }
+            match choice.next_level() {
+                Some(level) => choice.level = level,
+                None => break,
             }
         }
         if ask.tried == 0 {
@@ -109,6 +113,12 @@ impl<S: Sight> Choice<'_, S> {
     fn candidate(&self, target: usize) -> bool {
         let untried = target >= 64 || self.ask.tried & (1 << target) == 0;
         untried && self.plan.allows(target, self.ask.residency) && self.level(target) == self.level
+    }
+
+    /// The best of what is worse than the level that nothing was found at.
+    fn next_level(&self) -> Option<Readiness> {
+        let levels = (0..self.plan.targets()).map(|target| self.level(target));
+        levels.filter(|level| *level > self.level).min()
     }
 
     fn level(&self, target: usize) -> Readiness {
@@ -167,9 +177,9 @@ impl<S: Sight> Choice<'_, S> {
         let (mut any, mut room) = (false, Room::Enough);
         while let Some(first) = rest.first() {
             let tier = self.plan.targets[usize::from(*first)].tier;
-            let same = |index: &&u16| self.plan.targets[usize::from(**index)].tier == tier;
-            let count = rest.iter().take_while(same).count();
-            let (now, later) = rest.split_at(count);
+            let same = |index: &u16| self.plan.targets[usize::from(*index)].tier == tier;
+            let others = rest[1..].iter().position(|index| !same(index));
+            let (now, later) = rest.split_at(others.map_or(rest.len(), |count| count + 1));
             rest = later;
             while let Some(target) = self.next_in_tier(now, memory) {
                 any = true;
@@ -185,11 +195,13 @@ impl<S: Sight> Choice<'_, S> {
             return None;
         }
         let all = || list.iter().map(|index| usize::from(*index));
+        // All candidates have turned out to be full by now.
+        let Memory { full, decision, crowded, .. } = memory;
         let size = |target: usize| {
-            if self.candidate(target) { self.plan.targets[target].size } else { 0 }
+            if full[target] == *decision { self.plan.targets[target].size } else { 0 }
         };
         let target = match self.ask.key {
-            None => memory.crowded.next_of(all(), size)?,
+            None => crowded.next_of(all(), size)?,
             Some(key) => {
                 let named =
                     |target: usize| (target, self.plan.targets[target].name, size(target).into());

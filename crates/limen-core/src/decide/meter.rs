@@ -27,13 +27,13 @@ pub fn meter_with(next: u64, now: u64, requests_per_second: f64, ahead: u64) -> 
 
 /// An allowance goes down at once and comes back slowly, and not for a trifle.
 ///
-/// `full` is what it would be at most; a twentieth of that is a trifle, and a quarter of it comes
-/// back in a second.
+/// `full` is what it would be at most, and a quarter of that comes back in a second. A twentieth
+/// of what is wanted is a trifle.
 pub fn ramp(before: f64, wanted: f64, full: f64, seconds: f64) -> f64 {
     if wanted <= before {
         return wanted;
     }
-    if wanted - before < full / 20.0 && wanted < full {
+    if wanted - before < wanted / 20.0 && wanted < full {
         return before;
     }
     wanted.min(before + full / 4.0 * seconds.max(0.0))

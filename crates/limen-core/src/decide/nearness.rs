@@ -51,7 +51,7 @@ pub fn nearness(here: &Locality, there: &Locality) -> Nearness {
 }
 
 /// Where an edge is, and what it has measured.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vantage {
     /// Where it is.
     pub here: Locality,

@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
-use limen_core::decide::{OwnKnowledge, Plan, readiness};
-use limen_core::global::{self, Global, HealthCheckKind, Protocol, Target, Timeouts, TrafficRules};
-use limen_core::locality::Locality;
+use limen_core::decide::{OwnKnowledge, Plan, Vantage, capacity, hash, readiness};
+use limen_core::global::{
+    self, ClientLimit, Global, HealthCheckKind, Protocol, Target, Timeouts, TrafficRules,
+};
 
 use super::shared::Shared;
+use crate::flow::Flow;
+use crate::proxy::hexadecimal;
 use crate::snapshot::{Backend, Ingress, Rules, TargetState};
 use crate::tls::certified_key;
 use crate::upstream::{Address, Destination, UpstreamTls, UpstreamTlsError, milliseconds};
@@ -40,7 +43,7 @@ impl Shared {
         global: &Arc<Global>,
         objects: &Objects,
         before: Option<&Arc<Ingress>>,
-        here: &Locality,
+        from: &Vantage,
     ) -> Ingress {
         let label = format!("{}/{}", key.0, key.1);
         let mut secrets = Secrets { objects, namespace: &key.0, used: Vec::new() };
@@ -61,7 +64,7 @@ impl Shared {
         let backends = global.backends.iter().map(|backend| {
             let before = before
                 .and_then(|before| before.backends.iter().find(|old| old.name == backend.name));
-            Arc::new(self.backend(&label, global, backend, before, tls.as_ref(), here))
+            Arc::new(self.backend(&label, global, backend, before, tls.as_ref(), from))
         });
         let backends: Vec<_> = backends.collect();
         let named = global.rules.iter().flat_map(|rule| &rule.paths).map(|path| &path.backend);
@@ -71,6 +74,7 @@ impl Shared {
             }
         }
         let hsts = global.client.hsts_seconds.map(|seconds| format!("max-age={seconds}"));
+        let limit = limit(global, &label, &mut problems);
         Ingress {
             label,
             global: global.clone(),
@@ -79,6 +83,7 @@ impl Shared {
             certificates,
             client_ca,
             hsts: hsts.and_then(|value| HeaderValue::try_from(value).ok()),
+            limit,
             problems,
         }
     }
@@ -90,10 +95,10 @@ impl Shared {
         backend: &global::Backend,
         before: Option<&Arc<Backend>>,
         tls: Option<&(String, Arc<UpstreamTls>)>,
-        here: &Locality,
+        from: &Vantage,
     ) -> Backend {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let plan = Plan::new(backend, &global.traffic, here);
+        let plan = Plan::seen_from(backend, &global.traffic, from);
         let targets = backend.targets.iter().map(|target| {
             let old = before.and_then(|before| {
                 before.targets.iter().find(|old| {
@@ -107,7 +112,8 @@ impl Shared {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: backend.name.clone(),
             ingress: ingress.to_owned(),
-            rules: rules(&global.traffic, &plan),
+            rules: rules(&global.traffic, &format!("{ingress}/{}", backend.name)),
+            asked: before.map(|before| before.asked.clone()).unwrap_or_default(),
             plan,
             targets,
         }
@@ -150,10 +156,17 @@ impl Shared {
                 None => Arc::new(Address::new(endpoint, health, now)),
             }
         });
+        let addresses = addresses.collect();
+        let capacity = capacity(target, &global.traffic);
+        // What may be sent there is kept, and goes on from there, unless there was no limit.
+        let flow = before.map(|before| before.flow.clone());
+        let flow = flow.filter(|flow| flow.allowed().is_some() || capacity.is_none());
         TargetState {
-            addresses: addresses.collect(),
+            addresses,
             target: target.clone(),
             metrics: before.map(|before| before.metrics.clone()).unwrap_or_default(),
+            flow: flow.unwrap_or_else(|| Arc::new(Flow::new(capacity))),
+            capacity,
             readiness: [OwnKnowledge::None, OwnKnowledge::Answers, OwnKnowledge::Silent]
                 .map(|own| readiness(target, own)),
         }
@@ -214,7 +227,19 @@ fn upstream_tls(
     Ok((how, Arc::new(UpstreamTls::verified(authority.as_deref(), name)?)))
 }
 
-fn rules(traffic: &TrafficRules, plan: &Plan) -> Rules {
+fn limit(global: &Global, label: &str, problems: &mut Vec<String>) -> Option<(u64, ClientLimit)> {
+    let limit = global.client.limit.clone()?;
+    let rate = limit.requests_per_second;
+    if rate.is_finite() && rate > 0.0 {
+        return Some((hash(label.as_bytes()), limit));
+    }
+    problems.push(format!(
+        "{label}: client.limit.requestsPerSecond is {rate}: write a number above 0; until then there is no limit"
+    ));
+    None
+}
+
+fn rules(traffic: &TrafficRules, name: &str) -> Rules {
     let Timeouts {
         connect_milliseconds,
         response_milliseconds,
@@ -223,6 +248,7 @@ fn rules(traffic: &TrafficRules, plan: &Plan) -> Rules {
     } = traffic.timeouts.clone().unwrap_or_default();
     let milliseconds = |value: u32| Duration::from_millis(u64::from(value));
     let retries = traffic.retries.clone().unwrap_or_default();
+    let sticky = traffic.split.as_ref().filter(|split| split.sticky);
     let matches = traffic.split.iter().flat_map(|split| &split.matches);
     Rules {
         connect: milliseconds(connect_milliseconds),
@@ -235,8 +261,12 @@ fn rules(traffic: &TrafficRules, plan: &Plan) -> Rules {
         outliers: traffic.outliers.clone().unwrap_or_default(),
         max_connections: traffic.max_connections.unwrap_or(MAX_CONNECTIONS),
         slow_start: u64::from(traffic.slow_start_seconds.unwrap_or(0)) * 1000,
-        matches: matches
-            .filter_map(|rule| Some((rule.clone(), plan.group(&rule.group)?)))
-            .collect(),
+        matches: matches.cloned().collect(),
+        affinity: traffic.affinity.clone(),
+        sticky: sticky.map(|_| {
+            let digits = hexadecimal::<16>([hash(name.as_bytes())]);
+            format!("limen-group-{}", String::from_utf8_lossy(&digits[..8]))
+        }),
+        mirror: traffic.mirror.clone().filter(|mirror| mirror.percent > 0),
     }
 }

@@ -9,10 +9,11 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use limen_core::decide::Vantage;
 use limen_core::global::{Global, PathType};
 use limen_core::locality::Locality;
 
@@ -24,17 +25,42 @@ use shared::Shared;
 
 /// Makes snapshots, one after the other.
 pub(crate) struct Compiler {
-    here: Locality,
+    from: Vantage,
     tls: Arc<ServerTls>,
     shared: Shared,
     ingresses: HashMap<Key, Arc<Ingress>>,
+    /// Whether all of them have to be made again.
+    stale: bool,
     mutual: Vec<Mutual>,
 }
 
 impl Compiler {
     pub(crate) fn new(here: Locality, tls: Arc<ServerTls>) -> Self {
+        let from = Vantage { here, ..Vantage::default() };
         let (shared, ingresses, mutual) = (Shared::default(), HashMap::new(), Vec::new());
-        Self { here, tls, shared, ingresses, mutual }
+        Self { from, tls, shared, ingresses, stale: false, mutual }
+    }
+
+    /// How long connections to clusters take has become known, or has changed. Whether that
+    /// matters: then everything has to be compiled again.
+    pub(crate) fn measured(&mut self, latencies: &BTreeMap<String, f64>) -> bool {
+        let mut matters = false;
+        for (cluster, latency) in latencies {
+            let before = self.from.latencies.get(cluster);
+            let same = before.is_some_and(|before| {
+                let apart = (before - latency).abs();
+                apart < 2.0 || apart < before.min(*latency) * 0.3
+            });
+            if !same {
+                self.from.latencies.insert(cluster.clone(), *latency);
+                matters = true;
+            }
+        }
+        if matters {
+            // Nothing is current any more; what is known of addresses is kept all the same.
+            self.stale = true;
+        }
+        matters
     }
 
     /// The snapshot for these objects, and the addresses that have to be probed from now on.
@@ -44,8 +70,10 @@ impl Compiler {
         for (key, global) in &objects.ingresses {
             let before = self.ingresses.get(key);
             let ingress = match before {
-                Some(before) if is_current(before, key, global, objects) => before.clone(),
-                _ => Arc::new(self.shared.ingress(key, global, objects, before, &self.here)),
+                Some(before) if !self.stale && is_current(before, key, global, objects) => {
+                    before.clone()
+                }
+                _ => Arc::new(self.shared.ingress(key, global, objects, before, &self.from)),
             };
             snapshot.problems.extend(ingress.problems.iter().cloned());
             add_routes(&mut snapshot, &ingress);
@@ -63,6 +91,7 @@ impl Compiler {
             let ingress = snapshot.ingresses[key].clone();
             add_default(&mut snapshot, &ingress);
         }
+        self.stale = false;
         self.mutual = still_used;
         self.ingresses = snapshot.ingresses.clone();
         (snapshot, self.shared.take_new_probes())

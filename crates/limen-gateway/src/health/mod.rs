@@ -34,6 +34,8 @@ pub(crate) struct Health {
     pub(crate) tls: Option<Arc<UpstreamTls>>,
     verdict: AtomicU8,
     since: AtomicU64,
+    /// How long a connection takes, in microseconds; 0 before there has been any.
+    latency: AtomicU64,
     /// What the last failed probe met.
     reason: Mutex<String>,
 }
@@ -46,8 +48,8 @@ impl Health {
         tls: Option<Arc<UpstreamTls>>,
     ) -> Self {
         let since = AtomicU64::new(milliseconds(Instant::now()));
-        let (verdict, reason) = (AtomicU8::new(0), Mutex::default());
-        Self { destination, check, host, tls, verdict, since, reason }
+        let (verdict, latency, reason) = (AtomicU8::new(0), AtomicU64::new(0), Mutex::default());
+        Self { destination, check, host, tls, verdict, since, latency, reason }
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
@@ -61,6 +63,20 @@ impl Health {
     /// Since when the verdict is what it is.
     pub(crate) fn since(&self) -> u64 {
         self.since.load(Ordering::Relaxed)
+    }
+
+    /// How long a connection takes, in milliseconds.
+    pub(crate) fn latency(&self) -> Option<f64> {
+        let micros = self.latency.load(Ordering::Relaxed);
+        (micros > 0).then_some(micros as f64 / 1000.0)
+    }
+
+    /// A connection took so long. A single one says little.
+    fn connected(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+        let before = self.latency.load(Ordering::Relaxed);
+        let smooth = if before == 0 { micros } else { before / 5 * 4 + micros / 5 };
+        self.latency.store(smooth.max(1), Ordering::Relaxed);
     }
 
     /// Why it is unhealthy.

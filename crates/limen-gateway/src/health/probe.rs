@@ -1,5 +1,7 @@
 //! One probe.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST, TE, USER_AGENT};
 use http::{Request, Response};
@@ -17,7 +19,9 @@ const AGENT: &str = "limen-gateway-probe";
 
 /// Asks once. The error is for a person.
 pub(super) async fn probe(health: &Health) -> Result<(), String> {
+    let started = Instant::now();
     let stream = tcp(&health.destination).await.map_err(|error| error.to_string())?;
+    health.connected(started.elapsed());
     match health.check.kind {
         HealthCheckKind::Tcp => Ok(()),
         HealthCheckKind::Http => http(health, stream).await,

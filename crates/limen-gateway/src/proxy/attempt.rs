@@ -8,16 +8,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::COOKIE;
-use http::{HeaderMap, Method, Request, Response};
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
-use limen_core::decide::{Readiness, may_eject};
-use limen_core::global::{HeaderMatch, Protocol};
+use limen_core::decide::{Ask, LOAD_HEADER, may_eject, utilisation};
+use limen_core::global::Protocol;
 
-use super::choose::{Chosen, choose, may_retry, pay_in};
+use super::choose::{Chosen, choose, count, may_retry, pay_in};
 use super::exchange::Exchange;
 use super::forward::for_http2;
+use super::mirror::mirror;
 use super::refusal::{self, Refusal};
 use crate::snapshot::Backend;
 use crate::upstream::{
@@ -30,6 +30,7 @@ pub(super) struct Attempts<'a> {
     pub(super) backend: &'a Arc<Backend>,
     pub(super) host: &'a str,
     pub(super) progress: Option<&'a BodyProgress>,
+    pub(super) ask: Ask,
 }
 
 impl Attempts<'_> {
@@ -40,25 +41,29 @@ impl Attempts<'_> {
         exchange: &mut Exchange,
     ) -> Result<(Response<Incoming>, Lease), Refusal> {
         let backend = self.backend;
-        let group = asked_group(backend, request.headers());
         let upgrade = request.headers().contains_key(http::header::UPGRADE);
         let repeatable = is_repeatable(request.method()) && self.progress.is_none() && !upgrade;
         let mut left = backend.rules.attempts;
         let mut tried: Vec<Arc<Address>> = Vec::new();
         let mut next = request;
         pay_in(backend);
+        if self.progress.is_none() && !upgrade {
+            mirror(backend, self.host, || copy(&next));
+        }
         loop {
             let now = milliseconds(Instant::now());
-            let chosen = choose(backend, group, &tried, now).ok_or(refusal::NO_TARGET)?;
+            let chosen = choose(backend, self.ask, &tried, now).ok_or(refusal::NO_TARGET)?;
             let again = repeatable.then(|| copy(&next));
             exchange.attempts(backend, &chosen, Outstanding::new(chosen.address.clone()));
             let metrics = &backend.targets[chosen.target].metrics;
-            if chosen.readiness != Readiness::Ready {
-                metrics.fallbacks[chosen.readiness as usize].add(1);
-            }
+            count(backend, &chosen);
             let (failure, unsent) = match self.once(&chosen, next, upgrade).await {
                 Ok((response, lease)) => {
                     let status = response.status().as_u16();
+                    let load = response.headers().get(LOAD_HEADER);
+                    if let Some(load) = load.and_then(|load| utilisation(load.to_str().ok()?)) {
+                        backend.targets[chosen.target].flow.reported(load);
+                    }
                     if !matches!(status, 502..=504) {
                         chosen.address.succeeded();
                         return Ok((response, lease));
@@ -205,27 +210,4 @@ fn back_to_http1(request: Request<OutBody>) -> Request<OutBody> {
 /// `TRACE` is left out: it is answered by whoever gets it.
 pub(crate) fn is_repeatable(method: &Method) -> bool {
     method.is_idempotent() && *method != Method::TRACE
-}
-
-/// The version group that a request asks for with a header or a cookie.
-fn asked_group(backend: &Backend, headers: &HeaderMap) -> Option<u16> {
-    let wanted =
-        |rule: &HeaderMatch, found: &str| rule.value.as_deref().is_none_or(|value| value == found);
-    for (rule, group) in &backend.rules.matches {
-        if let Some(name) = &rule.header
-            && let Some(found) = headers.get(name).and_then(|value| value.to_str().ok())
-            && wanted(rule, found)
-        {
-            return Some(*group);
-        }
-        if let Some(name) = &rule.cookie {
-            let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-            let mut pairs = cookies.flat_map(|cookies| cookies.split(';'));
-            let found = pairs.find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
-            if found.is_some_and(|found| wanted(rule, found)) {
-                return Some(*group);
-            }
-        }
-    }
-    None
 }

@@ -58,6 +58,16 @@ impl Client {
         }
     }
 
+    /// Where the request comes from: whoever a trusted proxy in front names last.
+    pub(crate) fn original(&self, forwarded_for: Option<&[u8]>) -> IpAddr {
+        let own = self.address.ip().to_canonical();
+        let named = forwarded_for.filter(|_| self.trusted).and_then(|list| {
+            let last = list.rsplit(|byte| *byte == b',').next()?;
+            std::str::from_utf8(last.trim_ascii()).ok()?.parse::<IpAddr>().ok()
+        });
+        named.map_or(own, |address| address.to_canonical())
+    }
+
     pub(crate) fn proto(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }

@@ -84,6 +84,11 @@ impl Exchange {
         self.target = Some((backend.clone(), chosen.target));
     }
 
+    /// Which target it went to last.
+    pub(crate) fn target(&self) -> Option<usize> {
+        self.target.as_ref().map(|(_, target)| *target)
+    }
+
     pub(crate) fn failed(&mut self, failure: &Failure) {
         tracing::debug!(kind = failure.kind.name(), detail = failure.detail, "attempt failed");
         if let Some(entry) = &mut self.entry {

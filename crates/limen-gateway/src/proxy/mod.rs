@@ -18,27 +18,30 @@ mod client;
 mod exchange;
 mod forward;
 mod headers;
+mod mirror;
 mod refusal;
 mod tunnel;
+mod who;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::{HOST, LOCATION};
+use http::header::{HOST, LOCATION, SET_COOKIE};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
 use limen_core::route::{HostBuffer, normal_host};
 
 use crate::snapshot::Route;
-use crate::upstream::{ClientBody, OutBody};
+use crate::upstream::{ClientBody, OutBody, milliseconds};
 use crate::worker::Shared;
 pub(crate) use attempt::{blame, is_repeatable};
 pub(crate) use body::ProxyBody;
-pub(crate) use choose::{Chosen, choose, forget_all_but, may_retry, pay_in};
+pub(crate) use choose::{Chosen, Seen, choose, count, forget_all_but, may_retry, pay_in};
 pub(crate) use client::Client;
 pub(crate) use exchange::Exchange;
 pub(crate) use forward::hexadecimal;
 pub(crate) use refusal::Refusal;
+pub(crate) use who::{ask_of, residency};
 
 /// Answers one request.
 pub(crate) async fn handle(
@@ -88,6 +91,15 @@ fn admit(
     {
         return Err(refusal::MISDIRECTED);
     }
+    if let Some((whose, limit)) = &route.ingress.limit {
+        let forwarded = request.headers().get("x-forwarded-for").map(HeaderValue::as_bytes);
+        let now = milliseconds(Instant::now());
+        let admitted = shared.clients.admit(*whose, client.original(forwarded), limit, now);
+        admitted.map_err(|seconds| {
+            shared.metrics.limited.add(1);
+            Refusal { retry_after: seconds, ..refusal::TOO_MANY }
+        })?;
+    }
     Ok((route.clone(), host.to_owned()))
 }
 
@@ -135,6 +147,7 @@ async fn serve(
     let client_side = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
     let (mut head, incoming) = request.into_parts();
     let original_version = head.version;
+    let who = who::Who::new(&backend, &shared.options, client, &head.headers);
     let known = forward::prepare(&mut head, client, shared, &host, upgrade.as_ref());
     exchange.identified(known);
     // What a tunnel carries is not the body of the request that asks for it.
@@ -146,8 +159,12 @@ async fn serve(
     };
     exchange.receives(progress.clone());
     let request = Request::from_parts(head, body);
-    let attempts =
-        attempt::Attempts { backend: &backend, host: &host, progress: progress.as_deref() };
+    let attempts = attempt::Attempts {
+        backend: &backend,
+        host: &host,
+        progress: progress.as_deref(),
+        ask: who.ask,
+    };
     let whole = backend.rules.request;
     let outcome = match whole {
         Some(whole) => tokio::time::timeout(whole, attempts.run(request, &mut exchange))
@@ -159,6 +176,11 @@ async fn serve(
         Ok((response, lease)) => {
             let answer =
                 answer::Answer { route: &route, client, version: original_version, shared };
+            let mut response = response;
+            let target = exchange.target().unwrap_or_default();
+            for cookie in who.cookies(&backend, target, client.tls.is_some()) {
+                response.headers_mut().append(SET_COOKIE, cookie);
+            }
             answer.make(response, lease, client_side, exchange)
         }
         Err(refusal) => exchange.refused(&refusal),

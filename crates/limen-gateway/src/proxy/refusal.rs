@@ -1,7 +1,7 @@
 //! Answers that the gateway gives by itself.
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
 use super::body::ProxyBody;
@@ -14,22 +14,26 @@ pub(crate) struct Refusal {
     pub(crate) reason: &'static str,
     /// Whether the connection cannot go on.
     pub(crate) close: bool,
+    /// Seconds after which it may be tried again; 0 says nothing.
+    pub(crate) retry_after: u32,
 }
 
 const fn refusal(status: StatusCode, reason: &'static str) -> Refusal {
-    Refusal { status, reason, close: false }
+    Refusal { status, reason, close: false, retry_after: 0 }
 }
 
 const fn malformed(reason: &'static str) -> Refusal {
-    Refusal { status: StatusCode::BAD_REQUEST, reason, close: true }
+    Refusal { status: StatusCode::BAD_REQUEST, reason, close: true, retry_after: 0 }
 }
 
 pub(crate) const NO_ROUTE: Refusal =
     refusal(StatusCode::NOT_FOUND, "no rule matches this host and path");
 pub(crate) const NO_BACKEND: Refusal =
     refusal(StatusCode::SERVICE_UNAVAILABLE, "the rule leads to a backend that does not exist");
-pub(crate) const NO_TARGET: Refusal =
-    refusal(StatusCode::SERVICE_UNAVAILABLE, "the backend has no address in any cluster");
+pub(crate) const NO_TARGET: Refusal = refusal(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "the backend has no address in any cluster that may serve this client",
+);
 pub(crate) const MISDIRECTED: Refusal = refusal(
     StatusCode::MISDIRECTED_REQUEST,
     "this host asks for a client certificate, which this connection has not shown",
@@ -42,11 +46,14 @@ pub(crate) const METHOD: Refusal = Refusal {
     status: StatusCode::METHOD_NOT_ALLOWED,
     reason: "this is not a forward proxy",
     close: true,
+    retry_after: 0,
 };
 pub(crate) const TOO_SLOW: Refusal =
     refusal(StatusCode::GATEWAY_TIMEOUT, "the request took longer than it may");
 pub(crate) const URI_TOO_LONG: Refusal =
-    Refusal { status: StatusCode::URI_TOO_LONG, reason: "the path is too long", close: true };
+    Refusal { close: true, ..refusal(StatusCode::URI_TOO_LONG, "the path is too long") };
+pub(crate) const TOO_MANY: Refusal =
+    refusal(StatusCode::TOO_MANY_REQUESTS, "this client asks more often than it may");
 pub(crate) const BAD_HOST: Refusal = malformed("the host is missing or is not one");
 pub(crate) const TWO_HOSTS: Refusal = malformed("there is more than one host");
 pub(crate) const BAD_TARGET: Refusal = malformed("the request target is not a path");
@@ -65,7 +72,7 @@ impl Refusal {
             StatusCode::BAD_REQUEST => "the body of the request broke off or is malformed",
             _ => "the target could not be reached or broke off",
         };
-        Self { status, reason, close: status == StatusCode::BAD_REQUEST }
+        Self { status, reason, close: status == StatusCode::BAD_REQUEST, retry_after: 0 }
     }
 
     pub(crate) fn response(&self) -> Response<ProxyBody> {
@@ -74,6 +81,9 @@ impl Refusal {
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if self.retry_after > 0 {
+            headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after));
+        }
         if self.close {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use limen_core::decide::{Outlier, OwnKnowledge, slow_start_share};
+use limen_core::decide::{Outlier, OwnKnowledge, hash, slow_start_share};
 use limen_core::global::Outliers;
 
 use super::endpoint::Endpoint;
@@ -13,6 +13,8 @@ use crate::health::{Health, Verdict};
 #[derive(Debug)]
 pub(crate) struct Address {
     pub(crate) endpoint: Arc<Endpoint>,
+    /// What it is called by clients that keep to it.
+    pub(crate) name: u64,
     pub(crate) health: Option<Arc<Health>>,
     outstanding: AtomicU32,
     /// Mirrors of what is in `outlier`, for those who only want to know.
@@ -27,6 +29,7 @@ pub(crate) struct Address {
 impl Address {
     pub(crate) fn new(endpoint: Arc<Endpoint>, health: Option<Arc<Health>>, now: u64) -> Self {
         Self {
+            name: hash(endpoint.destination.to_string().as_bytes()),
             endpoint,
             health,
             outstanding: AtomicU32::new(0),
@@ -61,6 +64,11 @@ impl Address {
             Some(Verdict::Healthy) => OwnKnowledge::Answers,
             Some(Verdict::Unhealthy) => OwnKnowledge::Silent,
         }
+    }
+
+    /// Whether nothing speaks against sending a request there.
+    pub(crate) fn may_be_used(&self, now: u64) -> bool {
+        self.knowledge(now) != OwnKnowledge::Silent
     }
 
     /// How busy it is; nothing if it should get no request now.

@@ -13,10 +13,11 @@ async fn a_gateway_is_ready_once_it_has_routes() {
         fn run(
             self: Box<Self>,
             publish: tokio::sync::mpsc::Sender<limen_gateway::source::News>,
+            own: tokio::sync::watch::Receiver<limen_gateway::OwnEdge>,
         ) -> limen_gateway::source::Running {
             Box::pin(async move {
                 let _ = self.0.await;
-                Box::new(self.1).run(publish).await;
+                Box::new(self.1).run(publish, own).await;
             })
         }
     }

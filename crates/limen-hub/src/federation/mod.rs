@@ -21,15 +21,17 @@ use limen_core::placement::Clusters;
 use limen_core::selector::Labels;
 use limen_sync::{Notice, ObjectApi, Queue, Seen};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub(crate) use self::news::secret_data;
 use crate::clusters::Members;
 use crate::connect::SecretData;
 use crate::kinds::{Source, Sources, sources_of};
 use crate::roots::Root;
 use crate::setup::{SetupError, hub_id};
+use crate::traffic::Front;
 
 /// How long records wait for more news before they are written.
 const GATHER: Duration = Duration::from_millis(50);
@@ -52,6 +54,8 @@ pub struct FederationOptions {
     pub probe_every: Duration,
     /// Requests that a member, and the hub, get at the same time.
     pub concurrency: usize,
+    /// Where clients reach roots, and how edges and endpoints of members are, if anybody compiles.
+    pub front: Option<watch::Receiver<Arc<Front>>>,
 }
 
 impl FederationOptions {
@@ -63,6 +67,7 @@ impl FederationOptions {
             limits: Limits::default(),
             probe_every: Duration::from_secs(5),
             concurrency: 32,
+            front: None,
         }
     }
 }
@@ -108,6 +113,7 @@ struct World {
     tell: mpsc::Sender<(Arc<Kind>, Seen)>,
     notices: mpsc::UnboundedSender<Notice>,
 
+    front: Arc<Front>,
     members: Members,
     /// The labels of members, as planning wants them.
     clusters: Clusters,
@@ -144,6 +150,7 @@ impl World {
             watchers: JoinSet::new(),
             tell,
             notices,
+            front: Arc::default(),
             members: Members::new(),
             clusters: Clusters::new(),
             secrets: BTreeMap::new(),
@@ -166,6 +173,7 @@ impl World {
         (self.tell, self.notices) = (tell, notices);
         let mut writes = JoinSet::new();
         let mut connections = JoinSet::new();
+        let mut front = self.options.front.take();
         for kind in news::own_kinds() {
             self.watch(kind);
         }
@@ -182,6 +190,7 @@ impl World {
                 Some(notice) = noticed.recv() => self.notice(notice),
                 Some(Ok(done)) = writes.join_next() => self.written(done),
                 Some(Ok(made)) = connections.join_next() => self.connected(made),
+                Some(new) = crate::traffic::changed(&mut front) => self.front_changed(new),
                 () = tokio::time::sleep_until(due.into()) => {}
             }
             // What has already come is taken together: one plan for many news.

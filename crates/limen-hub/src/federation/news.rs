@@ -215,7 +215,8 @@ impl World {
     }
 }
 
-fn secret_data(object: &Value) -> SecretData {
+/// What a Secret holds, decoded.
+pub(crate) fn secret_data(object: &Value) -> SecretData {
     let entries = object["data"].as_object().into_iter().flatten();
     entries
         .filter_map(|(key, value)| {

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use super::{GATHER, Record, UNDER_WAY, World};
 use crate::outbox::{Letter, Written, finalizers};
 use crate::setup::cluster_object;
+use crate::traffic::Front;
 use crate::{roots::Root, status};
 
 /// A finished write.
@@ -38,6 +39,24 @@ impl World {
     /// A record is to be written, unless better news come first.
     pub(super) fn record_later(&mut self, id: &Arc<ObjectId>) {
         self.records.push_later(Record::Root(id.clone()), Instant::now() + UNDER_WAY);
+    }
+
+    /// Clients reach roots somewhere else, or edges think otherwise of members.
+    pub(super) fn front_changed(&mut self, front: Arc<Front>) {
+        let before = std::mem::replace(&mut self.front, front);
+        let roots: Vec<_> = self
+            .roots
+            .keys()
+            .filter(|id| id.kind.kind == "Ingress" && !self.front.same_for(&before, id))
+            .cloned()
+            .collect();
+        for id in roots {
+            self.record_soon(&id);
+        }
+        let members: Vec<_> = self.members.keys().cloned().collect();
+        for name in members {
+            self.record_member(&name);
+        }
     }
 
     /// Starts writes that are due.
@@ -101,9 +120,10 @@ impl World {
         if root.being_deleted() && root.held.is_none() {
             return letter;
         }
-        letter.status = status::merged(root).filter(|status| {
-            root.written_status.as_ref() != Some(status) && root.object["status"] != *status
-        });
+        letter.status =
+            status::merged(root).map(|status| self.front.shown(id, status)).filter(|status| {
+                root.written_status.as_ref() != Some(status) && root.object["status"] != *status
+            });
         let report = status::report(id, root, &self.members, now);
         if root.written_report.as_ref() != Some(&report) {
             letter.report = Some(report);
@@ -113,7 +133,8 @@ impl World {
 
     fn write_member(&mut self, name: &Arc<str>, writes: &mut JoinSet<Done>) -> bool {
         let Some(member) = self.members.get(name) else { return false };
-        let status = member.status(jiff::Timestamp::now());
+        let mut status = member.status(jiff::Timestamp::now());
+        self.front.judge(name, &mut status);
         if member.written.as_ref() == Some(&status) {
             return false;
         }

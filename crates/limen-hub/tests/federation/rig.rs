@@ -142,7 +142,15 @@ impl Rig {
     }
 
     pub(crate) async fn start_federation(&mut self) {
+        self.start_federation_with(None).await;
+    }
+
+    pub(crate) async fn start_federation_with(
+        &mut self,
+        front: Option<tokio::sync::watch::Receiver<Arc<limen_hub::Front>>>,
+    ) {
         let mut options = FederationOptions::new(self.hub.api(), self.home);
+        options.front = front;
         options.probe_every = Duration::from_millis(200);
         self.federation = Some(Federation::start(options).await.unwrap());
     }

@@ -25,15 +25,16 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::Method;
-use limen_core::decide::Readiness;
-use limen_core::global::Protocol;
+use limen_core::decide::Ask;
+use limen_core::global::{ClientLimit, Protocol};
 use limen_core::route::{HostBuffer, normal_host};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::Instant;
 
 use crate::access_log::Entry;
 use crate::proxy::{
-    Chosen, Client, Exchange, Refusal, blame, choose, is_repeatable, may_retry, pay_in,
+    Chosen, Client, Exchange, Refusal, ask_of, blame, choose, count, is_repeatable, may_retry,
+    pay_in,
 };
 use crate::snapshot::{Backend, Route};
 use crate::upstream::raw::{self, RawConnection};
@@ -80,6 +81,7 @@ thread_local!(static SCRATCH: RefCell<Vec<Scratch>> = RefCell::default());
 
 /// Where a request goes.
 struct Matched {
+    ask: Ask,
     method: Method,
     host: String,
     route: Arc<Route>,
@@ -174,10 +176,19 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
         let redirect = route.redirect_to_https && self.client.tls.is_none();
         let special = redirect
             || route.ingress.client_ca.is_some()
-            || !backend.rules.matches.is_empty()
+            || backend.rules.look_at_headers()
             || backend.rules.request.is_some()
             || method == Method::CONNECT;
+        let forwarded = head.forwarded_for.clone().map(|range| &self.inbox[range]);
+        let address = self.client.original(forwarded);
+        // Last, as whoever is let in is counted. Whoever is not is told so by the other way.
+        let now = || milliseconds(std::time::Instant::now());
+        let admitted = |(whose, limit): &(u64, ClientLimit)| {
+            self.shared.clients.admit(*whose, address, limit, now()).is_ok()
+        };
+        let special = special || !route.ingress.limit.as_ref().is_none_or(admitted);
         (!special).then(|| Matched {
+            ask: ask_of(backend, &self.shared.options, address),
             method,
             host: host.to_owned(),
             route: route.clone(),
@@ -224,7 +235,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
         );
         exchange.identified(id);
         let refusal = loop {
-            let Some(chosen) = choose(backend, None, &tried, now) else {
+            let Some(chosen) = choose(backend, matched.ask, &tried, now) else {
                 exchange.forget();
                 return After::HandOver;
             };
@@ -234,13 +245,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
             }
             exchange.attempts(backend, &chosen, Outstanding::new(chosen.address.clone()));
             let metrics = &backend.targets[chosen.target].metrics;
-            if chosen.readiness != Readiness::Ready {
-                metrics.fallbacks[chosen.readiness as usize].add(1);
-            }
+            count(backend, &chosen);
             let to_head = *method == Method::HEAD;
             match self.attempt(&chosen, backend, scratch, to_head).await {
                 Ok((answer, connection)) => {
                     let status = answer.status;
+                    if let Some(load) = answer.load {
+                        backend.targets[chosen.target].flow.reported(load);
+                    }
                     let failed = matches!(status, 502..=504);
                     if failed {
                         blame(backend, &chosen.address);

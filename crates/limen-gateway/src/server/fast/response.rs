@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use limen_core::decide::{LOAD_HEADER, utilisation};
+
 /// Header lines of an answer.
 const MOST_HEADERS: usize = 64;
 
@@ -28,6 +30,8 @@ pub(super) struct AnswerHead {
     /// Whether the connection can be used again.
     pub(super) keep: bool,
     pub(super) hsts: bool,
+    /// How busy the target says it is.
+    pub(super) load: Option<f64>,
 }
 
 /// Reads the head of an answer; nothing if it has not ended yet.
@@ -56,6 +60,7 @@ pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Option<AnswerHead>, &
         framing: Framing::Close,
         keep: response.version == Some(1),
         hsts: false,
+        load: None,
     };
     let (mut length, mut chunked) = (None, false);
     let named = named_for_one_hop(response.headers);
@@ -68,6 +73,9 @@ pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Option<AnswerHead>, &
                 let mut tokens = value.split(|byte| *byte == b',');
                 head.keep &= !tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"));
                 continue;
+            }
+            21 if name.eq_ignore_ascii_case(LOAD_HEADER.as_bytes()) => {
+                head.load = std::str::from_utf8(value).ok().and_then(utilisation);
             }
             14 if name.eq_ignore_ascii_case(b"content-length") => {
                 let digits = !value.is_empty() && value.len() < 19;

@@ -19,11 +19,10 @@ use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
 use kube::Client;
 use limen_core::locality::Locality;
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::{News, Running, Source};
-use limen_api::source::{Listed, events, secret_data};
-use limen_api::source::{Objects, SecretData};
+use limen_api::source::{Listed, Objects, OwnEdge, SecretData, events, secret_data};
 
 /// Pods come and go in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(10);
@@ -63,7 +62,7 @@ impl Index {
 }
 
 impl Source for Member {
-    fn run(self: Box<Self>, publish: mpsc::Sender<News>) -> Running {
+    fn run(self: Box<Self>, publish: mpsc::Sender<News>, _: watch::Receiver<OwnEdge>) -> Running {
         Box::pin(async move { self.follow(&publish).await })
     }
 }

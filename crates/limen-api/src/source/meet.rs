@@ -1,0 +1,92 @@
+//! Other edges, met through `Edge` objects on the hub.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::core::ObjectMeta;
+use limen_core::edge::{EdgeKind, EdgeReport, Peer};
+use tokio::sync::watch;
+
+use super::OwnEdge;
+use crate::{Edge, EdgeSpec};
+
+/// Who writes `Edge` objects.
+const FIELD_MANAGER: &str = "limen-gateway";
+/// How long a report that could not be written waits to be tried again.
+const AGAIN: Duration = Duration::from_secs(2);
+/// An edge that has said nothing for so long is gone, and whoever finds its object removes it.
+const GONE: i64 = 3600;
+
+/// An edge as others see it.
+pub(super) fn peer(edge: &Edge) -> Peer {
+    let EdgeSpec { kind, locality, .. } = edge.spec.clone();
+    Peer { kind, locality, report: edge.status.clone().unwrap_or_default() }
+}
+
+/// Whether nobody has heard of an edge for so long that its object should go.
+pub(super) fn is_gone(peer: &Peer) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    peer.kind == EdgeKind::Gateway && peer.report.observed_at.is_some_and(|at| at < now - GONE)
+}
+
+/// Removes the object of an edge that is gone.
+pub(super) async fn remove(client: kube::Client, name: String) {
+    // Somebody else may have done so; if it fails, the next one who sees it tries again.
+    let _ = Api::<Edge>::all(client).delete(&name, &DeleteParams::default()).await;
+}
+
+/// Writes what this gateway reports, whenever that changes.
+pub(super) async fn keep_reporting(client: kube::Client, mut own: watch::Receiver<OwnEdge>) {
+    let api: Api<Edge> = Api::all(client);
+    let mut complained = false;
+    loop {
+        let edge = own.borrow_and_update().clone();
+        if let Some(report) = &edge.report {
+            match write(&api, &edge, report).await {
+                Ok(()) => complained = false,
+                Err(error) => {
+                    if !std::mem::replace(&mut complained, true) {
+                        let name = &edge.name;
+                        tracing::warn!(
+                            "cannot write the Edge {name}: {error}; other edges do not hear of this one until that works"
+                        );
+                    }
+                    tokio::time::sleep(AGAIN).await;
+                    own.mark_changed();
+                }
+            }
+        }
+        if own.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn write(
+    api: &Api<Edge>,
+    own: &OwnEdge,
+    report: &Arc<EdgeReport>,
+) -> Result<(), kube::Error> {
+    let spec = EdgeSpec {
+        kind: EdgeKind::Gateway,
+        addresses: own.addresses.clone(),
+        locality: own.locality.clone(),
+    };
+    let mut edge = Edge::new(&own.name, spec);
+    let how = PatchParams::apply(FIELD_MANAGER).force();
+    // The status goes first, as the object is there in all cases but the first.
+    edge.metadata = ObjectMeta { name: Some(own.name.clone()), ..ObjectMeta::default() };
+    edge.status = Some((**report).clone());
+    match api.patch_status(&own.name, &how, &Patch::Apply(&edge)).await {
+        Ok(_) => return Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => return Err(error),
+    }
+    edge.status = None;
+    api.patch(&own.name, &how, &Patch::Apply(&edge)).await?;
+    edge.status = Some((**report).clone());
+    api.patch_status(&own.name, &how, &Patch::Apply(&edge)).await?;
+    Ok(())
+}

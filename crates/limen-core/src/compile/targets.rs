@@ -1,0 +1,228 @@
+//! Every member's way in for one backend.
+
+use super::Members;
+use super::member::Member;
+use super::policy::{Group, Policy};
+use super::root::{BackendSource, Listed, ListedObject, PortName, Root};
+use super::seen::{Key, SeenIngress, SeenService, ServiceKind, ServicePort};
+use crate::global::{Address, Capacity, Protocol, Target, Verdict, Verdicts};
+
+/// A way in, before it is known whose it is.
+struct Way {
+    addresses: Vec<Address>,
+    protocol: Protocol,
+    ready: Option<u32>,
+    rate: Option<f64>,
+    group: Option<String>,
+}
+
+/// The targets of a backend. `old` are those of the last compile.
+pub(super) fn of_backend(
+    root: &Root,
+    policy: &Policy,
+    source: &BackendSource,
+    members: &Members,
+    old: &[Target],
+    now: i64,
+    remarks: &mut Vec<String>,
+) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for (cluster, member) in members {
+        if !member.complete() {
+            // What is not known to be gone is still there.
+            targets.extend(last_known(old, cluster).map(|target| known_again(target, member)));
+            continue;
+        }
+        let ways = match source {
+            BackendSource::Service { name, port } => {
+                of_leaf(root, policy, cluster, member, name, port, remarks)
+            }
+            BackendSource::Listed(all) => {
+                let here = all.iter().filter(|listed| listed.cluster == **cluster);
+                here.filter_map(|listed| of_listed(member, listed, remarks)).collect()
+            }
+        };
+        for way in ways {
+            let target = finish(way, cluster, member, policy, now);
+            targets.push(unless_newer(target, old));
+        }
+    }
+    if targets.is_empty() {
+        // The last way in stays, for whoever comes when there is nothing better.
+        targets = old.iter().cloned().map(|old| Target { drained_percent: 100, ..old }).collect();
+    }
+    targets.sort_by(|one, other| (&one.cluster, &one.group).cmp(&(&other.cluster, &other.group)));
+    targets
+}
+
+fn last_known<'a>(old: &'a [Target], cluster: &str) -> impl Iterator<Item = &'a Target> {
+    old.iter().filter(move |target| target.cluster == cluster)
+}
+
+/// A target of a member that has not been observed yet, with what is known of the member itself.
+fn known_again(target: &Target, member: &Member) -> Target {
+    let mut target = target.clone();
+    target.locality = member.locality.clone();
+    target.drained_percent = member.drained_percent;
+    target.verdicts.api = member.api;
+    target.verdicts.edge = member.edge_verdict(&target.addresses);
+    target
+}
+
+/// The ways into a member that holds a leaf of the root.
+fn of_leaf(
+    root: &Root,
+    policy: &Policy,
+    cluster: &str,
+    member: &Member,
+    name: &str,
+    port: &PortName,
+    remarks: &mut Vec<String>,
+) -> Vec<Way> {
+    let key = (root.namespace.clone(), root.reference.name.clone());
+    let leaf = member.ingress(&key).filter(|leaf| leaf.root_uid.as_ref() == Some(&root.uid));
+    let Some(leaf) = leaf else { return Vec::new() };
+    let groups: Vec<Option<&Group>> = match policy.groups_of(cluster).map(Some).collect::<Vec<_>>()
+    {
+        none if none.is_empty() => vec![None],
+        some => some,
+    };
+    let mut ways = Vec::new();
+    for group in groups {
+        let other = group.and_then(|group| group.service.as_deref());
+        let service = (root.namespace.clone(), other.unwrap_or(name).to_owned());
+        // The member's Ingress leads to the Service that the root names, and to no other.
+        let leaf = Some(leaf).filter(|_| other.is_none());
+        let Some(mut way) = of_service(member, &service, port, leaf) else { continue };
+        if let Some(group) = group {
+            way.group = Some(group.name.clone());
+        }
+        if way.addresses.is_empty() && way.ready != Some(0) {
+            remarks.push(format!(
+                "cluster {cluster} has ready endpoints of {}/{} and no way in: no ingress address, no load balancer, no node port, and its pod network is not said to be reachable",
+                service.0, service.1
+            ));
+        }
+        ways.push(way);
+    }
+    ways
+}
+
+fn of_listed(member: &Member, listed: &Listed, remarks: &mut Vec<String>) -> Option<Way> {
+    let group = listed.group_name();
+    let way = match &listed.object {
+        ListedObject::Service(key, port) => of_service(member, key, port, None),
+        ListedObject::Ingress(key) => member.ingress(key).map(|ingress| {
+            let (addresses, protocol) = served(ingress);
+            Way { addresses, protocol, ready: None, rate: None, group: None }
+        }),
+    };
+    if way.is_none() {
+        let (ListedObject::Ingress(key) | ListedObject::Service(key, _)) = &listed.object;
+        remarks.push(format!("cluster {} has no {}/{}", listed.cluster, key.0, key.1));
+    }
+    way.map(|way| Way { group: group.or(way.group.clone()), ..way })
+}
+
+/// The way to a port of a Service: straight to its pods where edges reach them, else through the
+/// member's Ingress, else by the Service's load balancer, else by node ports.
+fn of_service(
+    member: &Member,
+    key: &Key,
+    port: &PortName,
+    leaf: Option<&SeenIngress>,
+) -> Option<Way> {
+    let service = member.service(key)?;
+    let port = find_port(service, port)?;
+    let ready = match service.kind {
+        ServiceKind::ExternalName => None,
+        _ => Some(member.ready_endpoints(key)),
+    };
+    let way = |addresses: Vec<Address>, protocol: Protocol| Way {
+        addresses,
+        protocol,
+        ready,
+        rate: service.rate,
+        group: service.group.clone(),
+    };
+    if let Some(name) = &service.external_name
+        && service.kind == ServiceKind::ExternalName
+    {
+        let address = Address { host: name.clone(), port: port.port };
+        return Some(way(vec![address], port.protocol));
+    }
+    if member.pods_reachable {
+        return Some(way(member.pods(key, &port.name), port.protocol));
+    }
+    if let Some(leaf) = leaf.filter(|leaf| !leaf.addresses.is_empty()) {
+        let (addresses, protocol) = served(leaf);
+        return Some(way(addresses, protocol));
+    }
+    if !service.balancers.is_empty() {
+        let mut hosts: Vec<_> = service
+            .balancers
+            .iter()
+            .map(|host| Address { host: host.clone(), port: port.port })
+            .collect();
+        hosts.sort();
+        return Some(way(hosts, port.protocol));
+    }
+    let nodes = port.node_port.map(|number| member.node_ports(number)).unwrap_or_default();
+    Some(way(nodes, port.protocol))
+}
+
+fn find_port<'a>(service: &'a SeenService, wanted: &PortName) -> Option<&'a ServicePort> {
+    service.ports.iter().find(|port| match wanted {
+        PortName::Name(name) => port.name == *name,
+        PortName::Number(number) => port.port == *number,
+    })
+}
+
+/// The addresses of an Ingress that speak the same as the first.
+fn served(ingress: &SeenIngress) -> (Vec<Address>, Protocol) {
+    let protocol = ingress.addresses.first().map_or(Protocol::Http, |(_, protocol)| *protocol);
+    let same = ingress.addresses.iter().filter(|(_, other)| *other == protocol);
+    let mut addresses: Vec<_> = same.map(|(address, _)| address.clone()).collect();
+    addresses.sort();
+    addresses.dedup();
+    (addresses, protocol)
+}
+
+fn finish(way: Way, cluster: &str, member: &Member, policy: &Policy, now: i64) -> Target {
+    let capacity = policy.capacity.as_ref();
+    let fixed = capacity.and_then(|capacity| capacity.clusters.get(cluster).copied());
+    let rate = way.rate.or(capacity.and_then(|capacity| capacity.requests_per_endpoint));
+    let measured = rate.zip(way.ready).map(|(rate, ready)| rate * f64::from(ready));
+    let endpoints = match way.ready {
+        None => Verdict::Unknown,
+        Some(0) => Verdict::Unhealthy,
+        Some(_) => Verdict::Healthy,
+    };
+    Target {
+        cluster: cluster.to_owned(),
+        locality: member.locality.clone(),
+        protocol: way.protocol,
+        group: way.group,
+        ready_endpoints: way.ready,
+        capacity: Capacity { requests_per_second: fixed.or(measured) },
+        drained_percent: member.drained_percent,
+        verdicts: Verdicts {
+            api: member.api,
+            edge: member.edge_verdict(&way.addresses),
+            endpoints,
+            observed_at: Some(now),
+        },
+        addresses: way.addresses,
+    }
+}
+
+/// The time of an observation is that of its last change: what is the same is not written again.
+fn unless_newer(target: Target, old: &[Target]) -> Target {
+    let same = old.iter().find(|old| old.cluster == target.cluster && old.group == target.group);
+    let Some(same) = same else { return target };
+    let mut timeless = target.clone();
+    timeless.verdicts.observed_at = same.verdicts.observed_at;
+    // Nothing new is heard of a member whose API does not answer.
+    let heard = target.verdicts.api != Verdict::Unhealthy;
+    if heard && timeless != *same { target } else { timeless }
+}

@@ -1,0 +1,121 @@
+//! What this gateway tells the other edges, and what it does with what they tell.
+//!
+//! ```text
+//! counters of workers ─► rates ─► report ─► (source) ─► Edge object ─► other edges, the hub
+//!                          │
+//! reports of others ───────┴──► share ─► what may go to each target ─► workers
+//! ```
+//!
+//! It runs in the control thread, twice a second. Nobody counts requests centrally: every gateway
+//! computes the same division from the same reports.
+
+mod rates;
+mod report;
+mod share;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use limen_api::source::OwnEdge;
+use limen_core::edge::{EdgeKind, Peer};
+use tokio::sync::watch;
+
+use crate::options::Options;
+use crate::snapshot::Snapshot;
+use rates::Rates;
+use share::Shares;
+
+/// How often rates are measured and allowances computed.
+pub(crate) const TICK: Duration = Duration::from_millis(500);
+/// Reports are no more frequent than this, whatever happens.
+const SPACING: Duration = Duration::from_millis(900);
+/// And no less frequent than this, so that others know that the gateway is alive.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Who has said nothing for so long is not counted on.
+const SILENT: Duration = Duration::from_secs(35);
+/// A report that was this old when it came first is of a gateway that is gone.
+const FORGOTTEN: i64 = 120;
+
+/// The other edges, and what is known of them.
+pub(crate) struct Edges {
+    own: watch::Sender<OwnEdge>,
+    published: Option<Instant>,
+    peers: BTreeMap<String, (Peer, Instant)>,
+    rates: Rates,
+    shares: Shares,
+}
+
+impl Edges {
+    pub(crate) fn new(options: &Options) -> Self {
+        let own = OwnEdge {
+            name: options.name.clone(),
+            addresses: options.addresses.clone(),
+            locality: options.locality.clone(),
+            report: None,
+        };
+        Self {
+            own: watch::Sender::new(own),
+            published: None,
+            peers: BTreeMap::new(),
+            rates: Rates::default(),
+            shares: Shares::default(),
+        }
+    }
+
+    /// What sources pass on to others.
+    pub(crate) fn own(&self) -> watch::Receiver<OwnEdge> {
+        self.own.subscribe()
+    }
+
+    /// All edges, as they are now.
+    pub(crate) fn heard(&mut self, edges: BTreeMap<String, Peer>) {
+        let (now, clock) = (Instant::now(), clock());
+        let own = self.own.borrow().name.clone();
+        let before = std::mem::take(&mut self.peers);
+        for (name, peer) in edges {
+            let gone = peer.report.observed_at.is_none_or(|at| at < clock - FORGOTTEN);
+            if name == own || peer.kind != EdgeKind::Gateway || gone {
+                continue;
+            }
+            let same = before.get(&name).filter(|(known, _)| *known == peer);
+            let since = same.map_or(now, |(_, since)| *since);
+            self.peers.insert(name, (peer, since));
+        }
+    }
+
+    /// Measures, reports and divides.
+    pub(crate) fn tick(&mut self, snapshot: &Snapshot, options: &Options) {
+        let now = Instant::now();
+        self.peers.retain(|_, (_, since)| now - *since < SILENT);
+        let elapsed = self.rates.measure(snapshot, now);
+        self.shares.divide(snapshot, options, &self.rates, &self.peers, elapsed);
+        self.publish(snapshot, now);
+    }
+
+    fn publish(&mut self, snapshot: &Snapshot, now: Instant) {
+        let since = self.published.map(|at| now - at);
+        if since.is_some_and(|since| since < SPACING) {
+            return;
+        }
+        let report = report::report(snapshot, &self.rates, clock());
+        let known = self.own.borrow().report.clone();
+        let news = known.is_none_or(|known| report.differs_noticeably(&known));
+        if news || since.is_none_or(|since| since >= HEARTBEAT) {
+            self.published = Some(now);
+            self.own.send_modify(|own| own.report = Some(Arc::new(report)));
+        }
+    }
+
+    /// By backend that anybody asks for: the requests in a second that come for it.
+    pub(crate) fn wanted(&self, snapshot: &Snapshot) -> HashMap<u64, f64> {
+        let backends = snapshot.ingresses.values().flat_map(|ingress| &ingress.backends);
+        let wanted = backends.map(|backend| (backend.id, self.rates.wanted(backend)));
+        wanted.filter(|(_, wanted)| *wanted > 0.0).collect()
+    }
+}
+
+fn clock() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

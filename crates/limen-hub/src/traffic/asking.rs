@@ -1,0 +1,223 @@
+//! What people ask of traffic: where it goes, and to take it away from a cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use limen_api::{Cluster, Edge, GlobalIngress};
+use limen_core::compile::{Asked, Objection, Policy, asked, objections, under_policy};
+use limen_core::decide::Vantage;
+use limen_core::edge::EdgeKind;
+use limen_core::global::Global;
+use limen_core::locality::Locality;
+use serde_json::json;
+
+use super::now;
+use super::policies::FRESH;
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The hub does not tell.
+    #[error("cannot read {what} from the hub: {error}")]
+    Read {
+        /// What.
+        what: &'static str,
+        /// Why not.
+        error: kube::Error,
+    },
+    /// The hub does not take it.
+    #[error("cannot change the cluster {cluster} on the hub: {error}")]
+    Write {
+        /// The cluster.
+        cluster: String,
+        /// Why not.
+        error: kube::Error,
+    },
+    /// No such cluster.
+    #[error("no cluster {0} has joined; known are: {1}")]
+    NoCluster(String, String),
+    /// No such gateway.
+    #[error("there is no gateway {0}; known are: {1}")]
+    NoGateway(String, String),
+    /// It would do harm.
+    #[error("{0} must not be drained:{1}")]
+    Refused(String, String),
+}
+
+/// How a cluster is to be drained.
+#[derive(Clone, Debug)]
+pub struct Drain {
+    /// The cluster.
+    pub cluster: String,
+    /// In how many seconds; 0 is at once.
+    pub over_seconds: u32,
+    /// How many other clusters every backend must have left.
+    pub keep: usize,
+    /// Do it whatever speaks against it.
+    pub force: bool,
+    /// Only say what would be.
+    pub dry_run: bool,
+}
+
+/// What a drain does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Drained {
+    /// Backends that the cluster serves.
+    pub backends: usize,
+    /// What speaks against it, if it was forced.
+    pub objections: Vec<Objection>,
+}
+
+/// What the hub knows of traffic at one moment.
+pub struct Picture {
+    globals: BTreeMap<String, Global>,
+    edges: BTreeMap<String, Edge>,
+    clusters: BTreeSet<String>,
+}
+
+fn name_of(metadata: &kube::core::ObjectMeta) -> String {
+    metadata.name.clone().unwrap_or_default()
+}
+
+impl Picture {
+    /// Reads it.
+    pub async fn read(client: &Client) -> Result<Self, AskError> {
+        let all = ListParams::default();
+        let read = |what| move |error| AskError::Read { what, error };
+        let globals: Api<GlobalIngress> = Api::all(client.clone());
+        let globals = globals.list(&all).await.map_err(read("GlobalIngress objects"))?;
+        let edges: Api<Edge> = Api::all(client.clone());
+        let edges = edges.list(&all).await.map_err(read("Edge objects"))?;
+        let clusters: Api<Cluster> = Api::all(client.clone());
+        let clusters = clusters.list(&all).await.map_err(read("Cluster objects"))?;
+        let key = |global: &GlobalIngress| {
+            let namespace = global.metadata.namespace.clone().unwrap_or_default();
+            format!("{namespace}/{}", name_of(&global.metadata))
+        };
+        Ok(Self {
+            globals: globals.into_iter().map(|one| (key(&one), one.spec.global)).collect(),
+            edges: edges.into_iter().map(|edge| (name_of(&edge.metadata), edge)).collect(),
+            clusters: clusters.into_iter().map(|cluster| name_of(&cluster.metadata)).collect(),
+        })
+    }
+
+    /// Requests in a second that clients want over all edges, by GlobalIngress and backend.
+    fn demand(&self) -> BTreeMap<(String, String), f64> {
+        let mut found = BTreeMap::new();
+        let time = now();
+        for report in self.edges.values().filter_map(|edge| edge.status.as_ref()) {
+            if report.observed_at.is_none_or(|at| time - at > FRESH) {
+                continue;
+            }
+            for demand in &report.demand {
+                let key = (demand.global_ingress.clone(), demand.backend.clone());
+                *found.entry(key).or_default() += demand.requests_per_second;
+            }
+        }
+        found
+    }
+
+    /// The place that a client's requests come in: a gateway by name, or the one in the client's
+    /// region, or any, or the client's own region when there are none.
+    pub fn vantage(
+        &self,
+        at: Option<&str>,
+        places: &[&str],
+    ) -> Result<(String, Vantage), AskError> {
+        let gateways = || self.edges.iter().filter(|(_, edge)| edge.spec.kind == EdgeKind::Gateway);
+        let near = |edge: &Edge| {
+            edge.spec.locality.region.as_deref().is_some_and(|region| places.contains(&region))
+        };
+        let chosen = match at {
+            Some(name) => {
+                let known =
+                    || gateways().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+                let found = gateways().find(|(other, _)| *other == name);
+                Some(found.ok_or_else(|| AskError::NoGateway(name.to_owned(), known()))?)
+            }
+            None => gateways().find(|(_, edge)| near(edge)).or_else(|| gateways().next()),
+        };
+        let Some((name, edge)) = chosen else {
+            let region = places.first().map(|place| (*place).to_owned());
+            let here = Locality { region, ..Locality::default() };
+            return Ok(("no gateway".to_owned(), Vantage { here, ..Vantage::default() }));
+        };
+        let mut latencies = BTreeMap::new();
+        for target in edge.status.iter().flat_map(|status| &status.targets) {
+            if let Some(latency) = target.latency_milliseconds {
+                let known = latencies.entry(target.cluster.clone()).or_insert(latency);
+                *known = f64::min(*known, latency);
+            }
+        }
+        Ok((name.clone(), Vantage { here: edge.spec.locality.clone(), latencies }))
+    }
+
+    /// Where a client would be sent; nothing if nobody serves what it asks for.
+    pub fn ask(&self, what: (&str, &str), client: &[&str], from: &Vantage) -> Option<Asked> {
+        let demand = self.demand();
+        let wanted = |global: &str, backend: &str| {
+            demand.get(&(global.to_owned(), backend.to_owned())).copied().unwrap_or(0.0)
+        };
+        let globals = self.globals.iter().map(|(name, global)| (name.as_str(), global));
+        asked(globals, what, client, from, wanted)
+    }
+
+    /// The same with one compiled root under another policy.
+    pub fn with_policy(mut self, name: &str, policy: &Policy) -> Result<Self, String> {
+        policy
+            .check(self.clusters.iter().map(String::as_str))
+            .map_err(|error| error.to_string())?;
+        if let Some(global) = self.globals.get_mut(name) {
+            *global = under_policy(global, policy)?;
+        }
+        Ok(self)
+    }
+}
+
+/// Takes traffic away from a cluster, unless that would do harm.
+pub async fn drain(client: &Client, options: &Drain) -> Result<Drained, AskError> {
+    let picture = Picture::read(client).await?;
+    let name = &options.cluster;
+    if !picture.clusters.contains(name) {
+        let known: Vec<_> = picture.clusters.iter().map(String::as_str).collect();
+        return Err(AskError::NoCluster(name.clone(), known.join(", ")));
+    }
+    let globals = || picture.globals.iter().map(|(name, global)| (name.clone(), global));
+    let objections = objections(globals(), name, options.keep, &picture.demand());
+    if !objections.is_empty() && !options.force {
+        let shown = objections.iter().take(10).map(|objection| format!("\n  {objection}"));
+        let mut text: String = shown.collect();
+        if objections.len() > 10 {
+            text.push_str(&format!("\n  and {} more", objections.len() - 10));
+        }
+        return Err(AskError::Refused(name.clone(), text));
+    }
+    let serves = |global: &Global| {
+        let of = |backend: &&limen_core::global::Backend| {
+            backend.targets.iter().any(|target| target.cluster == *name)
+        };
+        global.backends.iter().filter(of).count()
+    };
+    let backends = globals().map(|(_, global)| serves(global)).sum();
+    if !options.dry_run {
+        let schedule = match options.over_seconds {
+            0 => json!(null),
+            over => json!({"startedAt": now(), "overSeconds": over}),
+        };
+        patch(client, name, &json!({"spec": {"drain": true, "drainSchedule": schedule}})).await?;
+    }
+    Ok(Drained { backends, objections })
+}
+
+/// Gives traffic back to a cluster.
+pub async fn undrain(client: &Client, cluster: &str) -> Result<(), AskError> {
+    patch(client, cluster, &json!({"spec": {"drain": null, "drainSchedule": null}})).await
+}
+
+async fn patch(client: &Client, name: &str, patch: &serde_json::Value) -> Result<(), AskError> {
+    let clusters: Api<Cluster> = Api::all(client.clone());
+    let patched = clusters.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    let failed = |error| AskError::Write { cluster: name.to_owned(), error };
+    patched.map(drop).map_err(failed)
+}

@@ -1,0 +1,223 @@
+//! From a dirty root to what it compiles to.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use limen_core::compile::{
+    Claim, Compiled, HOST_ANNOTATION, Key, Policy, Root, compile, generated_host,
+};
+use limen_core::global::Global;
+use serde_json::Value;
+
+use super::writing::Record;
+use super::{BATCH, RootId, RootKind, World, now};
+use crate::roots::Draft;
+
+/// A root that the hub knows.
+pub(super) struct Known {
+    pub(super) object: Arc<Value>,
+    /// What it asks for, or why that is not understood: then what is in force stays.
+    pub(super) root: Result<Root, String>,
+    /// The host that it is to get, until that is written down.
+    pub(super) wants_host: Option<String>,
+    /// What it compiles to.
+    pub(super) compiled: Option<Arc<Global>>,
+    /// What a person should know.
+    pub(super) remarks: Vec<String>,
+    /// Events to be written.
+    pub(super) events: Vec<Draft>,
+}
+
+impl Known {
+    pub(super) fn new(object: Value, root: Result<Root, String>, domain: Option<&str>) -> Self {
+        let mut known = Self {
+            object: Arc::new(object),
+            root,
+            wants_host: None,
+            compiled: None,
+            remarks: Vec::new(),
+            events: Vec::new(),
+        };
+        if let (Ok(root), Some(domain)) = (&mut known.root, domain)
+            && root.lacks_host()
+        {
+            // A host is written down before it is used, so that it never changes.
+            match known.object["metadata"]["annotations"][HOST_ANNOTATION].as_str() {
+                Some(host) => root.under(host),
+                None => {
+                    let (namespace, name) = (&root.namespace, &root.reference.name);
+                    known.wants_host = Some(generated_host(namespace, name, &root.uid, domain));
+                }
+            }
+        }
+        known
+    }
+
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.root == other.root
+            && self.wants_host == other.wants_host
+            && self.being_deleted() == other.being_deleted()
+    }
+
+    pub(super) fn being_deleted(&self) -> bool {
+        self.object["metadata"]["deletionTimestamp"].is_string()
+    }
+
+    pub(super) fn draft(&mut self, reason: &'static str, message: String) {
+        let clusters = BTreeSet::new();
+        self.events.push(Draft { warning: true, reason, message, clusters });
+    }
+}
+
+impl World {
+    /// A root is new or changed.
+    pub(super) fn remember(&mut self, id: RootId, known: Known) {
+        if let Ok(root) = &known.root {
+            let rivals = self.claims.add(root);
+            self.claimants_dirty(&rivals);
+        }
+        if known.wants_host.is_some() {
+            self.records.push(Record::Root(id.clone()));
+        }
+        self.roots.insert(id.clone(), known);
+        self.index(&id);
+        self.dirty.insert(id);
+    }
+
+    /// A root is gone, or about to be known anew.
+    pub(super) fn forget(&mut self, id: &RootId) {
+        self.unindex(id);
+        let Some(known) = self.roots.remove(id) else { return };
+        self.publish = true;
+        if let Ok(root) = &known.root {
+            let rivals = self.claims.remove(root);
+            self.claimants_dirty(&rivals);
+        }
+    }
+
+    fn claimants_dirty(&mut self, claims: &BTreeSet<Claim>) {
+        for claim in claims {
+            let (kind, namespace, name) = claim.root();
+            let kind = match kind {
+                "Ingress" => RootKind::Ingress,
+                _ => RootKind::FederatedIngress,
+            };
+            self.dirty.insert(RootId {
+                kind,
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            });
+        }
+    }
+
+    /// Notes what a root leads to, so that news of that find it.
+    pub(super) fn index(&mut self, id: &RootId) {
+        let Some(Known { root: Ok(root), .. }) = self.roots.get(id) else { return };
+        let mut services: BTreeSet<Key> = root.services().collect();
+        let ingresses: BTreeSet<Key> = root.ingresses().collect();
+        if let Some((_, policy)) = self.policy_of(id) {
+            let others = policy.groups.iter().filter_map(|group| group.service.clone());
+            services.extend(others.map(|name| (id.namespace.clone(), name)));
+        }
+        for key in services {
+            self.by_service.entry(key).or_default().insert(id.clone());
+        }
+        for key in ingresses {
+            self.by_ingress.entry(key).or_default().insert(id.clone());
+        }
+    }
+
+    fn unindex(&mut self, id: &RootId) {
+        let Some(Known { root: Ok(root), .. }) = self.roots.get(id) else { return };
+        for key in root.services() {
+            remove(&mut self.by_service, &key, id);
+        }
+        for key in root.ingresses() {
+            remove(&mut self.by_ingress, &key, id);
+        }
+    }
+
+    /// Compiles some of what is dirty.
+    pub(super) fn compile_dirty(&mut self) {
+        for _ in 0..BATCH {
+            let Some(id) = self.dirty.pop_first() else { return };
+            self.compile_root(&id);
+        }
+    }
+
+    fn compile_root(&mut self, id: &RootId) {
+        let Some(known) = self.roots.get(id) else { return };
+        // What is being deleted serves until it is gone.
+        if known.being_deleted() || known.wants_host.is_some() {
+            return;
+        }
+        let root = match &known.root {
+            Ok(root) => root,
+            Err(error) => {
+                let error = error.clone();
+                return self.remark(id, vec![error]);
+            }
+        };
+        let key = id.global();
+        if self.foreign.contains(&key) {
+            let text = format!("a GlobalIngress {} of somebody else is in the way", key.1);
+            return self.remark(id, vec![text]);
+        }
+        let before = self.globals.get(&key).filter(|written| written.root_uid == root.uid);
+        let before = before.map(|written| &*written.global);
+        let (granted, denied) = self.claims.granted(root);
+        let policy = self.policy_of(id);
+        let canary = policy.as_ref().and_then(|(policy, _)| self.canary_percent(policy));
+        let default = Policy::default();
+        let policy = policy.as_ref().map_or(&default, |(_, policy)| policy);
+        let compiled = match denied.is_empty() {
+            true => compile(root, policy, canary, &self.members, before, now()),
+            false => {
+                let mut root = root.clone();
+                root.rules = granted;
+                let nothing_left = root.rules.is_empty() && root.default_backend.is_none();
+                match nothing_left && before.is_none() {
+                    true => Compiled::default(),
+                    false => compile(&root, policy, canary, &self.members, before, now()),
+                }
+            }
+        };
+        let mut remarks: Vec<String> = denied.iter().map(ToString::to_string).collect();
+        remarks.extend(compiled.remarks);
+        let changed = compiled.global.as_ref() != before;
+        if let Some(known) = self.roots.get_mut(id) {
+            self.publish |= known.compiled.is_none() && compiled.global.is_some();
+            known.compiled = compiled.global.map(Arc::new);
+        }
+        if changed {
+            self.publish = true;
+            self.records.push(Record::Global(key));
+        }
+        self.remark(id, remarks);
+    }
+
+    /// Says what a person should know, once.
+    fn remark(&mut self, id: &RootId, remarks: Vec<String>) {
+        let Some(known) = self.roots.get_mut(id) else { return };
+        if known.remarks == remarks {
+            return;
+        }
+        for remark in &remarks {
+            if !known.remarks.contains(remark) {
+                known.draft("Traffic", remark.clone());
+            }
+        }
+        known.remarks = remarks;
+        self.records.push(Record::Root(id.clone()));
+        self.records.push(Record::Global(id.global()));
+    }
+}
+
+fn remove(index: &mut std::collections::HashMap<Key, BTreeSet<RootId>>, key: &Key, id: &RootId) {
+    if let Some(ids) = index.get_mut(key) {
+        ids.remove(id);
+        if ids.is_empty() {
+            index.remove(key);
+        }
+    }
+}

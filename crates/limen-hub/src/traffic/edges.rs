@@ -1,0 +1,207 @@
+//! What edges say, and what follows for people who look at roots and clusters.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use limen_api::{ClusterStatus, Edge, TimedVerdict};
+use limen_core::compile::{HOST_ANNOTATION, Key, quorum, reachable};
+use limen_core::edge::EdgeKind;
+use limen_core::federated::ObjectId;
+use limen_core::global::Verdict;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::policies::FRESH;
+use super::writing::Record;
+use super::{RootKind, World, now};
+
+/// A gateway that has not been heard of for so many seconds is shown to nobody.
+const FORGOTTEN: i64 = 300;
+
+/// Where clients reach roots, and how members are as edges and endpoints show it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Front {
+    /// Names and addresses of the gateways.
+    addresses: BTreeSet<String>,
+    /// Ingresses that gateways serve, with the host that was made for them.
+    roots: HashMap<Key, Option<String>>,
+    /// Whether ways in answer, and whether anything is ready behind them.
+    verdicts: BTreeMap<String, (TimedVerdict, TimedVerdict)>,
+}
+
+/// The next news of a front; never, when there is none.
+pub(crate) async fn changed(front: &mut Option<watch::Receiver<Arc<Front>>>) -> Option<Arc<Front>> {
+    let Some(receiver) = front else { return std::future::pending().await };
+    match receiver.changed().await {
+        Ok(()) => Some(receiver.borrow_and_update().clone()),
+        Err(_) => {
+            *front = None;
+            None
+        }
+    }
+}
+
+impl Front {
+    fn addresses_of(&self, key: &Key) -> Option<Vec<Value>> {
+        let host = self.roots.get(key).filter(|_| !self.addresses.is_empty())?;
+        let address = |text: &String| match text.parse::<std::net::IpAddr>() {
+            Ok(address) => json!({"ip": address}),
+            Err(_) => json!({"hostname": text}),
+        };
+        Some(self.addresses.iter().map(address).chain(host.iter().map(address)).collect())
+    }
+
+    /// The status of a root as people shall see it: with gateways, theirs are the addresses.
+    pub(crate) fn shown(&self, id: &ObjectId, mut status: Value) -> Value {
+        if id.kind.kind == "Ingress"
+            && let Some(addresses) = self.addresses_of(&key(id))
+        {
+            status["loadBalancer"] = json!({"ingress": addresses});
+        }
+        status
+    }
+
+    pub(crate) fn same_for(&self, other: &Self, id: &ObjectId) -> bool {
+        let key = key(id);
+        self.addresses_of(&key) == other.addresses_of(&key)
+    }
+
+    /// Adds what edges and endpoints show to the status of a member.
+    pub(crate) fn judge(&self, name: &str, status: &mut ClusterStatus) {
+        if let (Some((edge, endpoints)), Some(verdicts)) =
+            (self.verdicts.get(name), &mut status.verdicts)
+        {
+            (verdicts.edge, verdicts.endpoints) = (edge.clone(), endpoints.clone());
+        }
+    }
+}
+
+fn key(id: &ObjectId) -> Key {
+    (id.namespace.clone().unwrap_or_default(), id.name.clone())
+}
+
+impl World {
+    pub(super) fn edge_changed(&mut self, name: String, edge: Edge) {
+        let before = self.edges.get(&name);
+        self.publish |= before.is_none_or(|before| before.spec != edge.spec);
+        self.edges.insert(name, edge);
+        self.see_who_lives();
+    }
+
+    /// Gateways that have not been heard of for long are not shown to clients, unless there are no
+    /// others.
+    pub(super) fn see_who_lives(&mut self) {
+        let time = now();
+        let gateways = self.edges.iter().filter(|(_, edge)| edge.spec.kind == EdgeKind::Gateway);
+        let heard = |edge: &Edge| edge.status.as_ref().and_then(|status| status.observed_at);
+        let (live, lost): (Vec<_>, Vec<_>) =
+            gateways.partition(|(_, edge)| heard(edge).is_none_or(|at| time - at <= FORGOTTEN));
+        let names = if live.is_empty() { lost } else { live };
+        let names: BTreeSet<String> = names.into_iter().map(|(name, _)| name.clone()).collect();
+        if names != self.live {
+            self.live = names;
+            self.publish = true;
+        }
+    }
+
+    /// Looks at what the edges say: a verdict changes only after several equal looks.
+    pub(super) fn judge_edges(&mut self) {
+        self.see_who_lives();
+        let reports = self.edges.values().filter_map(|edge| edge.status.as_ref());
+        let judged = quorum(&self.judged, reports, FRESH, now());
+        let verdict_of = |all: &BTreeMap<_, limen_core::health::Judged>, way| {
+            all.get(way).map(|judged: &limen_core::health::Judged| judged.verdict)
+        };
+        let mut changed: BTreeSet<String> = BTreeSet::new();
+        for way in self.judged.keys().chain(judged.keys()) {
+            if verdict_of(&self.judged, way) != verdict_of(&judged, way) {
+                changed.insert(way.0.clone());
+            }
+        }
+        self.judged = judged;
+        if changed.is_empty() {
+            return;
+        }
+        self.publish = true;
+        for cluster in &changed {
+            let Some(member) = self.members.get_mut(cluster.as_str()) else { continue };
+            let here = self.judged.iter().filter(|((name, _), _)| name == cluster);
+            member.edge =
+                here.map(|((_, address), judged)| (address.clone(), judged.verdict)).collect();
+        }
+        let concerned = self.roots.iter().filter(|(_, known)| {
+            let backends = known.compiled.iter().flat_map(|global| &global.backends);
+            backends.flat_map(|backend| &backend.targets).any(|at| changed.contains(&at.cluster))
+        });
+        let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
+        self.dirty.extend(concerned);
+    }
+
+    /// Tells others where clients reach roots, and how members are.
+    pub(super) fn publish_front(&mut self) {
+        if !self.dirty.is_empty() || !std::mem::take(&mut self.publish) {
+            return;
+        }
+        let live = self.live.iter().filter_map(|name| self.edges.get(name));
+        let addresses = live.flat_map(|edge| edge.spec.addresses.clone()).collect();
+        let mut roots = HashMap::new();
+        let mut endpoints: BTreeMap<&str, Verdict> = BTreeMap::new();
+        let mut federated = Vec::new();
+        for (id, known) in &self.roots {
+            let Some(global) = &known.compiled else { continue };
+            match id.kind {
+                RootKind::Ingress => {
+                    let host = known.object["metadata"]["annotations"][HOST_ANNOTATION].as_str();
+                    let key = (id.namespace.clone(), id.name.clone());
+                    roots.insert(key, host.map(str::to_owned));
+                }
+                RootKind::FederatedIngress => federated.push(id.clone()),
+            }
+            for target in global.backends.iter().flat_map(|backend| &backend.targets) {
+                let verdict = endpoints.entry(&target.cluster).or_default();
+                if *verdict != Verdict::Healthy && target.verdicts.endpoints != Verdict::Unknown {
+                    *verdict = target.verdicts.endpoints;
+                }
+            }
+        }
+        let before = self.front.borrow().clone();
+        let timed = |verdict: Verdict, old: Option<&TimedVerdict>, since: i64| match old
+            .filter(|old| old.verdict == verdict)
+        {
+            Some(old) => old.clone(),
+            None => {
+                TimedVerdict { verdict, since: jiff::Timestamp::from_second(since).ok().map(Time) }
+            }
+        };
+        let mut verdicts = BTreeMap::new();
+        for name in self.links.keys() {
+            let old = before.verdicts.get(&**name).cloned().or_else(|| self.written_verdicts(name));
+            let edge = reachable(&self.judged, name);
+            let ready = endpoints.get(&**name).copied().unwrap_or_default();
+            let edge = timed(edge.verdict, old.as_ref().map(|old| &old.0), edge.since);
+            let ready = timed(ready, old.as_ref().map(|old| &old.1), now());
+            verdicts.insert(name.to_string(), (edge, ready));
+        }
+        for id in federated {
+            self.records.push(Record::Root(id));
+        }
+        let front = Arc::new(Front { addresses, roots, verdicts });
+        self.front.send_if_modified(|now| {
+            let modified = **now != *front;
+            *now = front;
+            modified
+        });
+    }
+
+    /// The verdicts that were written last, perhaps by a hub before this one.
+    fn written_verdicts(&self, name: &str) -> Option<(TimedVerdict, TimedVerdict)> {
+        let verdicts = self.links.get(name)?.cluster.status.as_ref()?.verdicts.clone()?;
+        Some((verdicts.edge, verdicts.endpoints))
+    }
+
+    /// Where clients reach what gateways serve.
+    pub(super) fn gateway_addresses(&self) -> BTreeSet<String> {
+        self.front.borrow().addresses.clone()
+    }
+}

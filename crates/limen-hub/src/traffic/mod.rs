@@ -1,0 +1,242 @@
+//! From roots, policies and what members hold to `GlobalIngress` objects.
+//!
+//! ```text
+//! hub API ── watch ──► Traffic ◄── observations ── one observer per member
+//!    ▲                    │ compile (pure)
+//!    └── GlobalIngress ───┘
+//! ```
+//!
+//! One task owns everything. A piece of news makes those roots *dirty* that it can concern; a
+//! dirty root is compiled anew, and what it compiles to is written if it has changed. Nothing is
+//! kept that cannot be read again: the last compile is the GlobalIngress itself, and what is in
+//! force of a policy is in its status.
+
+mod asking;
+mod compiling;
+mod edges;
+mod members;
+mod news;
+mod policies;
+mod writing;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use limen_api::Edge;
+use limen_core::compile::{Claims, Key, Members};
+use limen_core::federated::Kind;
+use limen_core::global::Global;
+use limen_core::health::Judged;
+use limen_sync::{ObjectApi, Observation, Queue, Seen};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub use self::asking::{AskError, Drain, Drained, Picture, drain, undrain};
+pub use self::edges::Front;
+pub(crate) use self::edges::changed;
+
+use self::compiling::Known;
+use self::members::Link;
+use self::policies::KnownPolicy;
+use self::writing::Record;
+use crate::connect::SecretData;
+
+/// Roots that are compiled before anything else is listened to.
+const BATCH: usize = 500;
+/// How often time itself is news: drains and canaries move on.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How to compile.
+pub struct TrafficOptions {
+    /// The hub's API.
+    pub api: ObjectApi,
+    /// The domain under which roots without a host get one.
+    pub domain: Option<String>,
+    /// Requests that the hub gets at the same time.
+    pub concurrency: usize,
+}
+
+impl TrafficOptions {
+    /// The usual way.
+    pub fn new(api: ObjectApi) -> Self {
+        Self { api, domain: None, concurrency: 32 }
+    }
+}
+
+/// A running compiler; dropping it ends it.
+pub struct Traffic {
+    stopping: DropGuard,
+    task: tokio::task::JoinHandle<()>,
+    front: watch::Receiver<Arc<Front>>,
+}
+
+impl Traffic {
+    /// Starts to compile. The hub must have been set up.
+    pub fn start(options: TrafficOptions) -> Self {
+        let stopping = CancellationToken::new();
+        let (tell, front) = watch::channel(Arc::default());
+        let task = tokio::spawn(World::new(options, tell).run(stopping.clone()));
+        Self { stopping: stopping.drop_guard(), task, front }
+    }
+
+    /// Where clients reach roots, and how edges and endpoints of members are.
+    pub fn front(&self) -> watch::Receiver<Arc<Front>> {
+        self.front.clone()
+    }
+
+    /// Ends it, and returns when nothing is going on any more.
+    pub async fn stop(self) {
+        drop(self.stopping);
+        // A task that panicked has nothing left to finish.
+        let _ = self.task.await;
+    }
+}
+
+/// Which object a root is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct RootId {
+    kind: RootKind,
+    namespace: String,
+    name: String,
+}
+
+/// The kinds of roots that are compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum RootKind {
+    Ingress,
+    FederatedIngress,
+}
+
+/// A GlobalIngress of the hub's own, as it is on the hub.
+struct Written {
+    root_uid: String,
+    uid: String,
+    global: Arc<Global>,
+    /// The message of its condition.
+    message: String,
+}
+
+struct World {
+    options: TrafficOptions,
+    /// Kinds of the hub that have been listed.
+    listed: BTreeSet<Arc<Kind>>,
+    watchers: JoinSet<()>,
+    observers: mpsc::Sender<Observation>,
+
+    members: Members,
+    links: BTreeMap<Arc<str>, Link>,
+    secrets: BTreeMap<String, SecretData>,
+    reconnect: bool,
+    edges: BTreeMap<String, Edge>,
+    /// Gateways whose addresses are shown.
+    live: BTreeSet<String>,
+    /// What the edges agree on, by cluster and address.
+    judged: BTreeMap<(String, String), Judged>,
+    front: watch::Sender<Arc<Front>>,
+    /// Something of what is published may have changed.
+    publish: bool,
+    policies: BTreeMap<Key, KnownPolicy>,
+    roots: HashMap<RootId, Known>,
+    claims: Claims,
+    /// Roots by the Services, and by the Ingresses, of members that they lead to.
+    by_service: HashMap<Key, BTreeSet<RootId>>,
+    by_ingress: HashMap<Key, BTreeSet<RootId>>,
+    /// What is written, by namespace and name.
+    globals: HashMap<Key, Written>,
+    /// GlobalIngress objects that somebody else wrote: they are left alone.
+    foreign: BTreeSet<Key>,
+
+    dirty: BTreeSet<RootId>,
+    records: Queue<Record>,
+}
+
+impl World {
+    fn new(options: TrafficOptions, front: watch::Sender<Arc<Front>>) -> Self {
+        // Replaced by the real one when the task runs.
+        let (observers, _) = mpsc::channel(1);
+        Self {
+            options,
+            listed: BTreeSet::new(),
+            watchers: JoinSet::new(),
+            observers,
+            members: Members::new(),
+            links: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            reconnect: true,
+            edges: BTreeMap::new(),
+            live: BTreeSet::new(),
+            judged: BTreeMap::new(),
+            front,
+            publish: true,
+            policies: BTreeMap::new(),
+            roots: HashMap::new(),
+            claims: Claims::default(),
+            by_service: HashMap::new(),
+            by_ingress: HashMap::new(),
+            globals: HashMap::new(),
+            foreign: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            records: Queue::default(),
+        }
+    }
+
+    async fn run(mut self, stopping: CancellationToken) {
+        let (tell, mut seen) = mpsc::channel::<(Arc<Kind>, Seen)>(1024);
+        let (observers, mut observed) = mpsc::channel(1024);
+        self.observers = observers;
+        for kind in news::kinds() {
+            let api = self.options.api.clone();
+            self.watchers.spawn(limen_sync::follow(api, kind.clone(), String::new(), tell.clone()));
+        }
+        let mut writes = JoinSet::new();
+        let mut connections = JoinSet::new();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            if self.complete() {
+                self.connect(&mut connections);
+                self.compile_dirty();
+                self.publish_front();
+                self.write(&mut writes);
+            }
+            let due = match self.dirty.is_empty() {
+                true => self.records.next_due().unwrap_or_else(|| Instant::now() + TICK),
+                false => Instant::now(),
+            };
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => break,
+                Some((kind, news)) = seen.recv() => self.see(&kind, news),
+                Some(observation) = observed.recv() => self.observe(observation),
+                Some(Ok(done)) = writes.join_next() => self.written(done),
+                Some(Ok(made)) = connections.join_next() => self.connected(made),
+                _ = tick.tick() => self.tick(),
+                () = tokio::time::sleep_until(due.into()) => {}
+            }
+            // What has already come is taken together: one compile for many news.
+            while let Ok((kind, news)) = seen.try_recv() {
+                self.see(&kind, news);
+            }
+            while let Ok(observation) = observed.try_recv() {
+                self.observe(observation);
+            }
+        }
+        while writes.join_next().await.is_some() {}
+    }
+
+    /// Whether everything that the hub holds has been read once.
+    fn complete(&self) -> bool {
+        news::kinds().iter().all(|kind| self.listed.contains(kind))
+    }
+
+    fn all_dirty(&mut self) {
+        self.dirty.extend(self.roots.keys().cloned());
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}

@@ -1,0 +1,212 @@
+//! Which policy is in force for which root, and how far canaries are.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use limen_api::{TrafficPolicy, TrafficPolicyStatus};
+use limen_core::compile::{Figures, Key, Phase, Policy, Progress};
+
+use super::writing::Record;
+use super::{RootId, RootKind, World, now};
+
+/// Reports of edges that are older than this say nothing.
+pub(super) const FRESH: i64 = 30;
+
+/// A policy that the hub knows.
+pub(super) struct KnownPolicy {
+    pub(super) object: TrafficPolicy,
+    /// The spec when it was last acceptable.
+    pub(super) in_force: Option<Policy>,
+    /// Why the spec is not in force.
+    pub(super) problem: Option<(&'static str, String)>,
+    pub(super) canary: Option<Progress>,
+}
+
+impl KnownPolicy {
+    fn created(&self) -> Option<jiff::Timestamp> {
+        self.object.metadata.creation_timestamp.as_ref().map(|time| time.0)
+    }
+
+    /// What people read about it.
+    pub(super) fn status(&self) -> TrafficPolicyStatus {
+        let before = self.object.status.as_ref();
+        let (status, reason, message) = match &self.problem {
+            None => ("True", "InForce", ""),
+            Some((reason, message)) => ("False", *reason, message.as_str()),
+        };
+        let old = before
+            .and_then(|before| before.conditions.iter().find(|old| old.type_ == "Accepted"))
+            .filter(|old| old.status == status);
+        let since = jiff::Timestamp::from_second(now()).unwrap_or_default();
+        let condition = Condition {
+            type_: "Accepted".to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_transition_time: old.map_or(Time(since), |old| old.last_transition_time.clone()),
+            observed_generation: self.object.metadata.generation,
+        };
+        TrafficPolicyStatus {
+            conditions: vec![condition],
+            canary: self.canary.clone(),
+            in_force: self.in_force.clone(),
+        }
+    }
+}
+
+impl World {
+    pub(super) fn policy_changed(&mut self, key: Key, object: TrafficPolicy) {
+        let status = object.status.clone().unwrap_or_default();
+        let known = self.policies.get_mut(&key);
+        match known {
+            Some(known) => known.object = object,
+            None => {
+                let (in_force, canary) = (status.in_force, status.canary);
+                let known = KnownPolicy { object, in_force, problem: None, canary };
+                self.policies.insert(key, known);
+            }
+        }
+        self.judge_policies();
+    }
+
+    pub(super) fn policy_gone(&mut self, key: &Key) {
+        self.policies.remove(key);
+        self.judge_policies();
+        self.namespace_dirty(&key.0);
+    }
+
+    /// Decides which policies are in force. What cannot be leaves the last that could in place.
+    pub(super) fn judge_policies(&mut self) {
+        if !self.complete() {
+            return;
+        }
+        let mut concerned = Vec::new();
+        let keys: Vec<Key> = self.policies.keys().cloned().collect();
+        for key in keys {
+            let rival = self.older_rival(&key);
+            let names = self.links.keys().map(|name| &**name);
+            let Some(known) = self.policies.get_mut(&key) else { continue };
+            let spec = &known.object.spec.policy;
+            let problem = match (rival, spec.check(names)) {
+                (Some(rival), _) => {
+                    let message = format!(
+                        "the policy {rival} is for the same root and older; delete one of them"
+                    );
+                    Some(("Conflicted", message))
+                }
+                (None, Err(problem)) => {
+                    Some(("Invalid", format!("{problem}; what was in force before stays so")))
+                }
+                (None, Ok(())) => None,
+            };
+            let accepted = problem.is_none();
+            let changed = accepted && known.in_force.as_ref() != Some(spec);
+            known.problem = problem;
+            if changed {
+                let trial = |policy: &Policy| policy.canary.clone();
+                if known.in_force.as_ref().and_then(trial) != trial(spec) {
+                    known.canary = None;
+                }
+                known.in_force = Some(spec.clone());
+                concerned.push(key.0.clone());
+            }
+            if known.object.status.as_ref() != Some(&known.status()) {
+                self.records.push(Record::Policy(key));
+            }
+        }
+        for namespace in concerned {
+            self.namespace_dirty(&namespace);
+        }
+        self.move_canaries();
+    }
+
+    /// An older policy for the same root, or for the same namespace.
+    fn older_rival(&self, key: &Key) -> Option<String> {
+        let mine = self.policies.get(key)?;
+        let order = |key: &Key, known: &KnownPolicy| (known.created(), key.1.clone());
+        let same = self.policies.iter().filter(|(other, known)| {
+            other.0 == key.0
+                && *other != key
+                && known.object.spec.policy.target_ref == mine.object.spec.policy.target_ref
+        });
+        let older = same.filter(|(other, known)| order(other, known) < order(key, mine));
+        older.map(|(other, known)| (order(other, known), other)).min().map(|(_, key)| key.1.clone())
+    }
+
+    fn namespace_dirty(&mut self, namespace: &str) {
+        let inside: Vec<RootId> =
+            self.roots.keys().filter(|id| id.namespace == namespace).cloned().collect();
+        for id in inside {
+            // A policy may name other Services for its groups.
+            self.index(&id);
+            self.dirty.insert(id);
+        }
+    }
+
+    /// The policy in force for a root: its own, or else that of its namespace.
+    pub(super) fn policy_of(&self, id: &RootId) -> Option<(Key, &Policy)> {
+        let kind = match id.kind {
+            RootKind::Ingress => "Ingress",
+            RootKind::FederatedIngress => "FederatedIngress",
+        };
+        let from = (id.namespace.clone(), String::new());
+        let here = self.policies.range(from..).take_while(|(key, _)| key.0 == id.namespace);
+        let mut best: Option<(bool, Option<jiff::Timestamp>, &Key, &Policy)> = None;
+        for (key, known) in here {
+            let Some(policy) = &known.in_force else { continue };
+            let own = match &policy.target_ref {
+                Some(target) if target.kind == kind && target.name == id.name => true,
+                Some(_) => continue,
+                None => false,
+            };
+            let rank = |own: bool, created, key| (!own, created, key);
+            let better = best.is_none_or(|(best_own, created, best_key, _)| {
+                rank(own, known.created(), key) < rank(best_own, created, best_key)
+            });
+            if better {
+                best = Some((own, known.created(), key, policy));
+            }
+        }
+        best.map(|(_, _, key, policy)| (key.clone(), policy))
+    }
+
+    /// The share that a policy's canary has reached.
+    pub(super) fn canary_percent(&self, key: &Key) -> Option<u8> {
+        self.policies.get(key)?.canary.as_ref().map(|canary| canary.percent)
+    }
+
+    /// Lets canaries begin, go on, and end.
+    pub(super) fn move_canaries(&mut self) {
+        let time = now();
+        let fresh = |report: &&limen_core::edge::EdgeReport| {
+            report.observed_at.is_some_and(|at| time - at <= FRESH)
+        };
+        let mut moved = Vec::new();
+        for (key, known) in &mut self.policies {
+            let trial = known.in_force.as_ref().and_then(|policy| policy.canary.as_ref());
+            let Some(trial) = trial else {
+                known.canary = None;
+                continue;
+            };
+            let target = known.in_force.as_ref().and_then(|policy| policy.target_ref.clone());
+            let name = target.map(|target| target.name).unwrap_or_default();
+            let global = format!("{}/{name}", key.0);
+            let reports = self.edges.values().filter_map(|edge| edge.status.as_ref());
+            let figures = Figures::of(reports.filter(fresh), &global, &trial.group);
+            let next = match &known.canary {
+                None => trial.begin(figures, time),
+                Some(at) => trial.next(at, figures, time),
+            };
+            if known.canary.as_ref() == Some(&next) {
+                continue;
+            }
+            if next.phase == Phase::RolledBack {
+                tracing::warn!(policy = key.1, reason = next.message, "a canary was rolled back");
+            }
+            known.canary = Some(next);
+            moved.push(key.clone());
+        }
+        for key in moved {
+            self.namespace_dirty(&key.0);
+            self.records.push(Record::Policy(key));
+        }
+    }
+}

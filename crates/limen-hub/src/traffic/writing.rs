@@ -1,0 +1,247 @@
+//! What is written to the hub: each record when it has changed, and only then.
+
+use std::time::Instant;
+
+use limen_core::compile::{HOST_ANNOTATION, Key};
+use limen_core::federated::ObjectId;
+use limen_core::leaf::ROOT_LABEL;
+use limen_sync::ObjectApi;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::{RootId, RootKind, World, now};
+use crate::outbox::{event, event_kind};
+use crate::roots::Draft;
+
+const GROUP: &str = "limen.dev/v1alpha1";
+
+/// What is written about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Record {
+    /// A root: its generated host, Events about it.
+    Root(RootId),
+    /// What a root compiles to.
+    Global(Key),
+    /// The status of a policy.
+    Policy(Key),
+}
+
+/// A finished write.
+pub(super) struct Done {
+    record: Record,
+    written: kube::Result<Option<Value>>,
+}
+
+/// What to do to the hub.
+enum Letter {
+    Apply { id: ObjectId, object: Value, message: Option<String> },
+    Delete { id: ObjectId, uid: String },
+    Merge { id: ObjectId, part: &'static str, patch: Value },
+    Events { id: ObjectId, object: std::sync::Arc<Value>, drafts: Vec<Draft> },
+}
+
+impl World {
+    /// Starts writes that are due.
+    pub(super) fn write(&mut self, writes: &mut JoinSet<Done>) {
+        while writes.len() < self.options.concurrency
+            && let Some(record) = self.records.pop(Instant::now())
+        {
+            let letter = match &record {
+                Record::Root(id) => self.about_root(id),
+                Record::Global(key) => self.about_global(key),
+                Record::Policy(key) => self.about_policy(key),
+            };
+            let Some(letter) = letter else {
+                self.records.done(record, false, Instant::now());
+                continue;
+            };
+            let api = self.options.api.clone();
+            writes.spawn(async move { Done { record, written: letter.send(&api).await } });
+        }
+    }
+
+    fn about_root(&mut self, root: &RootId) -> Option<Letter> {
+        let known = self.roots.get_mut(root)?;
+        let id = root.object();
+        if let Some(host) = &known.wants_host {
+            let patch = json!({"metadata": {"annotations": {HOST_ANNOTATION: host}}});
+            return Some(Letter::Merge { id, part: "", patch });
+        }
+        let drafts = std::mem::take(&mut known.events);
+        let object = known.object.clone();
+        if !drafts.is_empty() {
+            // Whatever else there is to say comes after that.
+            self.records.push(Record::Root(root.clone()));
+            return Some(Letter::Events { id, object, drafts });
+        }
+        (root.kind == RootKind::FederatedIngress).then(|| self.status_of(root)).flatten()
+    }
+
+    /// The status of a FederatedIngress; those of Ingresses are merged from their leaves.
+    fn status_of(&self, root: &RootId) -> Option<Letter> {
+        let known = self.roots.get(root)?;
+        let addresses = match known.compiled {
+            Some(_) => self.gateway_addresses().into_iter().collect(),
+            None => Vec::new(),
+        };
+        let ready = known.compiled.is_some();
+        let message = known.remarks.join("; ");
+        let old = &known.object["status"];
+        let mut condition = condition(&message);
+        condition["type"] = json!("Ready");
+        condition["status"] = json!(if ready { "True" } else { "False" });
+        condition["reason"] = json!(if ready { "Compiled" } else { "NoTarget" });
+        if old["conditions"][0]["status"] == condition["status"] {
+            condition["lastTransitionTime"] = old["conditions"][0]["lastTransitionTime"].clone();
+        }
+        let status = json!({"addresses": addresses, "conditions": [condition]});
+        let same = old["conditions"] == status["conditions"]
+            && old["addresses"].as_array().map_or(0, Vec::len) == addresses.len()
+            && addresses
+                .iter()
+                .zip(old["addresses"].as_array().into_iter().flatten())
+                .all(|(a, b)| b == a);
+        let (id, patch) = (root.object(), json!({"status": status}));
+        (!same).then_some(Letter::Merge { id, part: "/status", patch })
+    }
+
+    fn about_global(&self, key: &Key) -> Option<Letter> {
+        let id = object_id(("GlobalIngress", "globalingresses"), key);
+        let root = super::news::roots_of(key).into_iter().find_map(|id| {
+            let known = self.roots.get(&id)?;
+            (id.global() == *key).then_some((id, known))
+        });
+        let written = self.globals.get(key);
+        let Some((root, known)) = root else {
+            let uid = written?.uid.clone();
+            return Some(Letter::Delete { id, uid });
+        };
+        let global = known.compiled.as_ref()?;
+        let uid = &known.root.as_ref().ok()?.uid;
+        let message = known.remarks.join("; ");
+        let same = written.is_some_and(|written| {
+            written.global == *global && written.root_uid == *uid && written.message == message
+        });
+        if same {
+            return None;
+        }
+        let owner = root.object();
+        let mut object = json!({
+            "apiVersion": GROUP, "kind": "GlobalIngress",
+            "metadata": {
+                "name": key.1, "namespace": key.0,
+                "labels": {ROOT_LABEL: uid},
+                "ownerReferences": [{
+                    "apiVersion": owner.kind.api_version, "kind": owner.kind.kind,
+                    "name": owner.name, "uid": uid}]},
+        });
+        object["spec"] = serde_json::to_value(&**global).unwrap_or_default();
+        let message = written
+            .map_or(!message.is_empty(), |written| written.message != message)
+            .then_some(message);
+        Some(Letter::Apply { id, object, message })
+    }
+
+    fn about_policy(&self, key: &Key) -> Option<Letter> {
+        let known = self.policies.get(key)?;
+        let status = known.status();
+        if known.object.status.as_ref() == Some(&status) {
+            return None;
+        }
+        let mut status = serde_json::to_value(&status).unwrap_or_default();
+        // A merge patch leaves alone what it does not name, also deep inside.
+        let old =
+            known.object.status.as_ref().map(|old| serde_json::to_value(old).unwrap_or_default());
+        blank(&mut status, old.as_ref().unwrap_or(&Value::Null));
+        let id = object_id(("TrafficPolicy", "trafficpolicies"), key);
+        Some(Letter::Merge { id, part: "/status", patch: json!({"status": status}) })
+    }
+
+    pub(super) fn written(&mut self, done: Done) {
+        let failed = match done.written {
+            Ok(_) => false,
+            // It is gone, or its namespace is going: nothing is left to write about.
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => false,
+            Err(error) => {
+                tracing::warn!(record = ?done.record, %error, "cannot be written; trying again");
+                true
+            }
+        };
+        self.records.done(done.record, failed, Instant::now());
+    }
+}
+
+/// Says of what was there and is not to be there any more that it goes.
+fn blank(patch: &mut Value, old: &Value) {
+    let (Value::Object(patch), Value::Object(old)) = (patch, old) else { return };
+    for (field, before) in old {
+        match patch.get_mut(field) {
+            Some(after) => blank(after, before),
+            None => drop(patch.insert(field.clone(), Value::Null)),
+        }
+    }
+}
+
+impl Letter {
+    async fn send(self, api: &ObjectApi) -> kube::Result<Option<Value>> {
+        match self {
+            Self::Delete { id, uid } => api.delete(&id, &uid).await.map(|()| None),
+            Self::Merge { id, part, patch } => api.merge(&id, part, &patch).await.map(Some),
+            Self::Apply { id, object, message } => {
+                let written = api.apply(&id, &object).await?;
+                if let Some(message) = message {
+                    api.merge(
+                        &id,
+                        "/status",
+                        &json!({"status": {"conditions": [condition(&message)]}}),
+                    )
+                    .await?;
+                }
+                Ok(Some(written))
+            }
+            Self::Events { id, object, drafts } => {
+                for draft in drafts {
+                    // An Event that is lost is a pity, and no reason to do anything again.
+                    if let Err(error) =
+                        api.create(&event_kind(), &event(&id, &object, &draft)).await
+                    {
+                        tracing::debug!(root = %id, %error, "an Event could not be written");
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn condition(message: &str) -> Value {
+    let (status, reason) = match message.is_empty() {
+        true => ("True", "Whole"),
+        false => ("False", "InPart"),
+    };
+    let since = jiff::Timestamp::from_second(now()).unwrap_or_default().to_string();
+    json!({"type": "Complete", "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": since})
+}
+
+fn object_id((kind, plural): (&str, &str), key: &Key) -> ObjectId {
+    let kind = limen_api::kind((GROUP, kind, plural, true));
+    ObjectId { kind, namespace: Some(key.0.clone()), name: key.1.clone() }
+}
+
+impl RootId {
+    /// The object on the hub.
+    pub(super) fn object(&self) -> ObjectId {
+        let key = (self.namespace.clone(), self.name.clone());
+        match self.kind {
+            RootKind::FederatedIngress => {
+                object_id(("FederatedIngress", "federatedingresses"), &key)
+            }
+            RootKind::Ingress => ObjectId {
+                kind: limen_api::kind(("networking.k8s.io/v1", "Ingress", "ingresses", true)),
+                namespace: Some(key.0),
+                name: key.1,
+            },
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Taking traffic away from a cluster, and asking where it goes.
+
+use limen_hub::{Drain, Picture, drain, undrain};
+use serde_json::json;
+
+use crate::bed::{Bed, cluster_id, eventually_asked, report, targets};
+
+fn options(cluster: &str) -> Drain {
+    Drain { cluster: cluster.to_owned(), over_seconds: 0, keep: 1, force: false, dry_run: false }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_moves_traffic_or_is_refused_with_numbers() {
+    let bed = Bed::start(&["c1", "c2"]).await;
+    bed.submit("web", Some("web.test"), &["c1", "c2"]).await;
+    bed.compiled("web", |global| targets(global).len() == 2).await;
+    let client = &bed.hub().client;
+    let gateway = bed.gateway(|_| {}).await;
+    eventually_asked(&gateway, "web.test", 10, |found| found.len() == 2).await;
+
+    let refused = drain(client, &Drain { keep: 2, ..options("c1") }).await.unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "c1 must not be drained:\n  default/web (web:80): 1 of 2 clusters would be left (c2)"
+    );
+    let unknown = drain(client, &options("c9")).await.unwrap_err().to_string();
+    assert_eq!(unknown, "no cluster c9 has joined; known are: c1, c2");
+    let dry = drain(client, &Drain { dry_run: true, ..options("c1") }).await.unwrap();
+    assert_eq!(dry.backends, 1);
+    assert!(bed.hub().get(&cluster_id("c1")).await.unwrap()["spec"]["drain"].is_null());
+
+    drain(client, &options("c1")).await.unwrap();
+    eventually_asked(&gateway, "web.test", 10, |found| found.keys().eq(["c2"])).await;
+    let last = drain(client, &options("c2")).await.unwrap_err().to_string();
+    assert!(last.contains("0 of 1 clusters would be left (none)"), "{last}");
+    undrain(client, "c1").await.unwrap();
+    eventually_asked(&gateway, "web.test", 10, |found| found.len() == 2).await;
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_goes_on_by_itself_and_minds_the_demand() {
+    let bed = Bed::start(&["c1", "c2"]).await;
+    let capacity = json!({"targetRef": {"name": "web"}, "capacity": {"requestsPerEndpoint": 10.0}});
+    let policy = crate::bed::policy("web", &capacity);
+    bed.hub().api().apply(&crate::bed::policy_id("web"), &policy).await.unwrap();
+    bed.submit("web", Some("web.test"), &["c1", "c2"]).await;
+    bed.compiled("web", |global| targets(global).len() == 2).await;
+    let demand = json!({"demand": [{"globalIngress": "default/web", "backend": "web:80",
+        "requestsPerSecond": 35.0}]});
+    report(bed.hub(), "edge-1", &json!({"kind": "Gateway"}), demand).await;
+    let client = &bed.hub().client;
+    let refused = drain(client, &options("c1")).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("clients want 35 requests/s and the others can take 20 (c2)"),
+        "{refused}"
+    );
+    let forced = Drain { force: true, over_seconds: 3, ..options("c1") };
+    assert_eq!(drain(client, &forced).await.unwrap().objections.len(), 1);
+    let drained = |global: &serde_json::Value| {
+        global["spec"]["backends"][0]["targets"][0]["drainedPercent"].as_u64().unwrap_or(0)
+    };
+    bed.compiled("web", |global| drained(global) > 0).await;
+    bed.compiled("web", |global| drained(global) == 100).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_traffic_goes_can_be_asked() {
+    let bed = Bed::start(&["c1", "c2"]).await;
+    for (name, region) in [("c1", "eu"), ("c2", "us")] {
+        let patch = json!({"spec": {"region": region}});
+        bed.hub().api().merge(&cluster_id(name), "", &patch).await.unwrap();
+    }
+    bed.submit("web", Some("web.test"), &["c1", "c2"]).await;
+    bed.compiled("web", |global| {
+        let all = &global["spec"]["backends"][0]["targets"];
+        all[0]["region"] == "eu" && all[1]["region"] == "us"
+    })
+    .await;
+    let edge = json!({"kind": "Gateway", "region": "us"});
+    report(bed.hub(), "edge-us", &edge, json!({})).await;
+    report(bed.hub(), "edge-eu", &json!({"kind": "Gateway", "region": "eu"}), json!({})).await;
+    let picture = Picture::read(&bed.hub().client).await.unwrap();
+    for (from, gateway, cluster) in [("us", "edge-us", "c2"), ("eu", "edge-eu", "c1")] {
+        let (name, vantage) = picture.vantage(None, &[from]).unwrap();
+        assert_eq!(name, gateway);
+        let asked = picture.ask(("web.test", "/cart"), &[from], &vantage).unwrap();
+        assert_eq!((asked.global.as_str(), asked.rule.as_str()), ("default/web", "web.test/"));
+        assert_eq!(asked.explanation.cluster.as_deref(), Some(cluster));
+    }
+    let Err(error) = picture.vantage(Some("edge-x"), &[]) else { panic!("there is no edge-x") };
+    assert_eq!(error.to_string(), "there is no gateway edge-x; known are: edge-eu, edge-us");
+    let (_, vantage) = picture.vantage(Some("edge-us"), &[]).unwrap();
+    assert!(picture.ask(("other.test", "/"), &[], &vantage).is_none());
+    // What would a policy change?
+    let policy = serde_json::from_value(json!({"weights": {"clusters": {"c1": 30, "c2": 70}}}));
+    let changed = picture.with_policy("default/web", &policy.unwrap()).unwrap();
+    let odds = changed.ask(("web.test", "/"), &[], &vantage).unwrap().explanation.odds;
+    let shares: Vec<_> = odds.iter().map(|odds| (odds.cluster.as_str(), odds.share)).collect();
+    assert!((shares[0].1 - 0.7).abs() < 1e-9 && shares[0].0 == "c2", "{shares:?}");
+}

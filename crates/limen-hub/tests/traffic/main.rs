@@ -1,0 +1,12 @@
+//! A hub, its members and real gateways in this process: from what people submit to what clients
+//! get.
+
+mod bed;
+mod drains;
+mod edges;
+mod members;
+mod policies;
+#[path = "../federation/rig.rs"]
+#[allow(dead_code, reason = "shared with the tests of the federation, which use more of it")]
+mod rig;
+mod stories;

@@ -1,0 +1,97 @@
+//! What a member has to serve with: its Services, EndpointSlices, Ingresses and Nodes.
+//!
+//! Objects are read once and forgotten; what is worth remembering of them is passed on.
+
+use std::sync::Arc;
+
+use limen_core::compile::{Digest, Key, SeenKind};
+use limen_core::federated::Kind;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::object_api::ObjectApi;
+use crate::watch::{Seen, follow};
+
+/// News of one member.
+#[derive(Debug)]
+pub struct Observation {
+    /// The member.
+    pub cluster: Arc<str>,
+    /// Which connection to it saw this: a new one starts again from the beginning.
+    pub connection: u64,
+    /// What was seen.
+    pub what: Observed,
+}
+
+/// What was seen.
+#[derive(Debug)]
+pub enum Observed {
+    /// All objects of a kind.
+    State(SeenKind, Vec<(Key, Digest)>),
+    /// An object is new or changed.
+    Changed(Key, Digest),
+    /// An object is gone, or of no use any more.
+    Gone(SeenKind, Key),
+}
+
+/// A kind as [`limen_api::kind`] takes it.
+type Row = (&'static str, &'static str, &'static str, bool);
+
+const KINDS: [(SeenKind, Row); 4] = [
+    (SeenKind::Service, ("v1", "Service", "services", true)),
+    (SeenKind::Slice, ("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", true)),
+    (SeenKind::Ingress, ("networking.k8s.io/v1", "Ingress", "ingresses", true)),
+    (SeenKind::Node, ("v1", "Node", "nodes", false)),
+];
+
+/// Tells everything about a member, for as long as somebody listens.
+pub async fn observe(
+    api: ObjectApi,
+    cluster: Arc<str>,
+    connection: u64,
+    tell: mpsc::Sender<Observation>,
+) {
+    let (seen, mut news) = mpsc::channel(256);
+    let mut watches = JoinSet::new();
+    let kinds: Vec<(SeenKind, Arc<Kind>)> =
+        KINDS.map(|(seen, row)| (seen, limen_api::kind(row))).into();
+    for (_, kind) in &kinds {
+        watches.spawn(follow(api.clone(), kind.clone(), String::new(), seen.clone()));
+    }
+    while let Some((kind, seen)) = news.recv().await {
+        let Some((of, _)) = kinds.iter().find(|(_, known)| *known == kind) else { continue };
+        let Some(what) = digested(*of, seen) else { continue };
+        let observation = Observation { cluster: cluster.clone(), connection, what };
+        if tell.send(observation).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What is worth passing on. What cannot be seen is as good as not there, if it is forbidden or
+/// unknown; a member that does not answer says nothing.
+fn digested(kind: SeenKind, seen: Seen) -> Option<Observed> {
+    match seen {
+        Seen::State(objects) => {
+            let digest = |object: &Value| Some((key(object), Digest::of(kind, object)?));
+            Some(Observed::State(kind, objects.iter().filter_map(digest).collect()))
+        }
+        Seen::Changed(object) => Some(match Digest::of(kind, &object) {
+            Some(digest) => Observed::Changed(key(&object), digest),
+            None => Observed::Gone(kind, key(&object)),
+        }),
+        Seen::Gone(object) => Some(Observed::Gone(kind, key(&object))),
+        Seen::UnknownKind => Some(Observed::State(kind, Vec::new())),
+        // Nodes may be kept from us, and then there are no node ports.
+        Seen::Lost(kube::Error::Api(status)) if status.code == 403 && kind == SeenKind::Node => {
+            Some(Observed::State(kind, Vec::new()))
+        }
+        Seen::Lost(_) => None,
+    }
+}
+
+fn key(object: &Value) -> Key {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    (text("namespace"), text("name"))
+}
