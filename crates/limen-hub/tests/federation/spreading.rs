@@ -54,7 +54,10 @@ async fn an_ingress_is_in_every_member_and_its_status_is_what_they_say() {
         .eventually_on_hub(&Rig::record(&id), |record| {
             record.is_some_and(|record| {
                 record["spec"]["synced"] == "2/2"
-                    && record["spec"]["clusters"][1]["status"]["loadBalancer"].is_object()
+                    && (0..2).all(|index| {
+                        let status = &record["spec"]["clusters"][index]["status"];
+                        status["loadBalancer"]["ingress"].is_array()
+                    })
             })
         })
         .await
