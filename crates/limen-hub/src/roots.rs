@@ -150,6 +150,7 @@ impl Root {
     pub(crate) fn did(&mut self, cluster: &Arc<str>, leaf: &ObjectId, did: &Did) {
         let kind = leaf.kind.kind.to_lowercase();
         let (reason, message) = match did {
+            Did::Found => return,
             Did::Created => ("CreateInCluster", format!("Created {kind} in")),
             Did::Updated => ("UpdateInCluster", format!("Updated {kind} in")),
             Did::Adopted => ("UpdateInCluster", format!("Adopted the existing {kind} in")),

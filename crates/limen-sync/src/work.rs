@@ -28,6 +28,8 @@ pub(crate) enum Task {
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
+    /// A leaf was already as it shall be.
+    Found,
     /// A leaf was created.
     Created,
     /// A leaf was changed.
@@ -116,5 +118,8 @@ async fn place(
         Action::Wait => return Ok(Outcome::MustWait),
         Action::Keep | Action::Delete | Action::Release => return Ok(Outcome::Shared),
     };
-    Ok(Outcome::Holds(did, api.apply(id, &leaf.object).await?))
+    let applied = api.apply(id, &leaf.object).await?;
+    let version = held.map(|held| held.resource_version);
+    let same = did == Did::Updated && version == Some(Held::of(&applied).resource_version);
+    Ok(Outcome::Holds(if same { Did::Found } else { did }, applied))
 }

@@ -34,8 +34,9 @@ function land() {
   return group;
 }
 
+// A gateway stands a little above its place, which may be a cluster's as well.
 function arc(from, to, flow, unit) {
-  const [x1, y1, x2, y2] = [x(from.longitude), y(from.latitude), x(to.longitude), y(to.latitude)];
+  const [x1, y1, x2, y2] = [x(from.longitude), y(from.latitude) - 7 * unit, x(to.longitude), y(to.latitude)];
   const bend = Math.hypot(x2 - x1, y2 - y1) * 0.3 + 8 * unit;
   const path = `M${x1} ${y1} Q${(x1 + x2) / 2} ${(y1 + y2) / 2 - bend} ${x2} ${y2}`;
   const failing = flow.traffic.successPercent !== null && flow.traffic.successPercent < 99;
@@ -63,7 +64,7 @@ function frame(points) {
 }
 
 // Where a label fits beside its place: right, left, above or below, whichever is free.
-function labelAt(cx, cy, length, unit, taken) {
+function labelAt(cx, cy, length, unit, taken, seen) {
   const [wide, high, gap] = [length * 6.4 * unit, 13 * unit, 9 * unit];
   const boxes = [
     { left: cx + gap, top: cy - high / 2 },
@@ -71,9 +72,11 @@ function labelAt(cx, cy, length, unit, taken) {
     { left: cx - wide / 2, top: cy - gap - high },
     { left: cx - wide / 2, top: cy + gap },
   ].map((box) => ({ ...box, right: box.left + wide, bottom: box.top + high }));
-  const free = (box) => !taken.some((other) => box.left < other.right && other.left < box.right
+  const inside = (box) => box.left >= seen.left && box.right <= seen.left + seen.width
+    && box.top >= seen.top && box.bottom <= seen.top + seen.height;
+  const free = (box) => inside(box) && !taken.some((other) => box.left < other.right && other.left < box.right
     && box.top < other.bottom && other.top < box.bottom);
-  const box = boxes.find(free) ?? boxes[0];
+  const box = boxes.find(free) ?? boxes.find(inside) ?? boxes[0];
   taken.push(box);
   return { x: box.left, y: box.bottom - 3 * unit, 'font-size': 12 * unit };
 }
@@ -104,14 +107,14 @@ export function makeMap(holder) {
       const [cx, cy] = [x(cluster.coordinates.longitude), y(cluster.coordinates.latitude)];
       const tone = toneOf(cluster);
       const sent = cluster.traffic.rate > 0 ? ` ${rate(cluster.traffic.rate)}/s` : '';
-      const label = labelAt(cx, cy, cluster.name.length + sent.length, unit, taken);
+      const label = labelAt(cx, cy, cluster.name.length + sent.length, unit, taken, seen);
       return shape('g', { class: `place ${tone.name}` },
         shape('title', {}, `${cluster.name}: ${tone.text}${sent}`),
         shape('circle', { cx, cy, r: 7 * unit }),
         shape('text', label, cluster.name, shape('tspan', { class: 'rate' }, sent)));
     });
     const diamonds = edges.map((edge) => {
-      const [cx, cy] = [x(edge.coordinates.longitude), y(edge.coordinates.latitude)];
+      const [cx, cy] = [x(edge.coordinates.longitude), y(edge.coordinates.latitude) - 7 * unit];
       const [side, turned] = [9 * unit, `rotate(45 ${cx} ${cy})`];
       return shape('g', { class: edge.silent ? 'gateway silent' : 'gateway' },
         shape('title', {}, `${edge.name}: ${edge.silent ? 'silent' : `${rate(edge.traffic.rate)} requests/s`}`),
