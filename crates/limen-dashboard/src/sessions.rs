@@ -76,20 +76,24 @@ pub(crate) fn client_of(hub: &Config, token: &str) -> kube::Result<Client> {
 mod tests {
     use super::*;
 
-    fn viewer(name: &str) -> Viewer {
+    fn client() -> Client {
         let config = Config::new("https://127.0.0.1:1".parse().unwrap());
-        Viewer { name: name.into(), client: client_of(&config, "t").unwrap() }
+        client_of(&config, "t").unwrap()
+    }
+
+    fn viewer(name: &str, client: &Client) -> Viewer {
+        Viewer { name: name.into(), client: client.clone() }
     }
 
     #[tokio::test]
     async fn a_secret_is_good_until_it_is_idle_or_left() {
-        let (sessions, start) = (Sessions::default(), Instant::now());
-        let secret = sessions.enter(viewer("ann"), start);
+        let (sessions, start, client) = (Sessions::default(), Instant::now(), client());
+        let secret = sessions.enter(viewer("ann", &client), start);
         assert_eq!(secret.len(), 64);
         assert_eq!(&*sessions.find(&secret, start + IDLE).unwrap().name, "ann");
         assert!(sessions.find(&secret, start + IDLE * 2).is_some());
         assert!(sessions.find(&secret, start + IDLE * 4).is_none());
-        let secret = sessions.enter(viewer("ann"), start);
+        let secret = sessions.enter(viewer("ann", &client), start);
         sessions.leave(&secret);
         assert!(sessions.find(&secret, start).is_none());
         assert!(sessions.find("", start).is_none());
@@ -97,10 +101,11 @@ mod tests {
 
     #[tokio::test]
     async fn there_is_room_for_so_many() {
-        let (sessions, start) = (Sessions::default(), Instant::now());
-        let first = sessions.enter(viewer("first"), start);
+        let (sessions, start, client) = (Sessions::default(), Instant::now(), client());
+        let first = sessions.enter(viewer("first", &client), start);
         for number in 0..MOST {
-            sessions.enter(viewer("other"), start + Duration::from_secs(number as u64 + 1));
+            sessions
+                .enter(viewer("other", &client), start + Duration::from_secs(number as u64 + 1));
         }
         assert!(sessions.find(&first, start).is_none());
         assert_eq!(sessions.0.lock().unwrap().len(), MOST);
