@@ -34,8 +34,14 @@ pub(crate) async fn healthy(api: &ObjectApi) -> Result<(), Fault> {
     answer.map_err(|_| Fault::timeout(PATIENCE))?.map(drop).map_err(Fault::from)
 }
 
-/// What the member is. Nodes may be forbidden to us, and then nothing is known of them.
+/// What the member is.
 pub(crate) async fn describe(api: &ObjectApi) -> Result<Probed, Fault> {
+    let answer = tokio::time::timeout(Duration::from_secs(PATIENCE), look(api)).await;
+    answer.map_err(|_| Fault::timeout(PATIENCE))?
+}
+
+/// Nodes may be forbidden to us, and then nothing is known of them.
+async fn look(api: &ObjectApi) -> Result<Probed, Fault> {
     let version: Value = serde_json::from_str(&api.text("/version").await?).unwrap_or_default();
     let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
     let nodes = match api.text("/api/v1/nodes?limit=1000").await {

@@ -66,9 +66,18 @@ async fn a_member_that_hangs_delays_no_other_and_catches_up() {
     maps.delete("before-0", &Default::default()).await.unwrap();
     a.signal("-CONT");
     eventually_holds(&here, &after).await;
+    let start = std::time::Instant::now();
     eventually("the leaf is gone", async || {
         let leaf = here.get_opt("before-0").await.unwrap();
-        (leaf.is_none(), format!("{leaf:?}"))
+        let mut found = format!("{leaf:?}");
+        if leaf.is_some() && start.elapsed().as_secs() > 60 {
+            found = format!(
+                "{}\n{}\n{found}",
+                hub.limen(&["status", "configmap/before-0"]).all(),
+                hub.limen(&["clusters"]).all()
+            );
+        }
+        (leaf.is_none(), found)
     })
     .await;
 }
