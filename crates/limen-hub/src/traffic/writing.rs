@@ -160,8 +160,10 @@ impl World {
     pub(super) fn written(&mut self, done: Done) {
         let failed = match done.written {
             Ok(_) => false,
-            // It is gone, or its namespace is going: nothing is left to write about.
-            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => false,
+            // It is gone: nothing is left to write about.
+            Err(kube::Error::Api(status)) if status.code == 404 => false,
+            // Somebody else wrote at the same time.
+            Err(kube::Error::Api(status)) if status.code == 409 => true,
             Err(error) => {
                 tracing::warn!(record = ?done.record, %error, "cannot be written; trying again");
                 true
