@@ -3,17 +3,24 @@
 use limen_hub::{Drain, Picture, drain, undrain};
 use serde_json::json;
 
-use crate::bed::{Bed, cluster_id, eventually_asked, report, targets};
+use crate::bed::{Bed, cluster_id, eventually_asked, report};
 
 fn options(cluster: &str) -> Drain {
     Drain { cluster: cluster.to_owned(), over_seconds: 0, keep: 1, force: false, dry_run: false }
+}
+
+/// Whether the endpoints of two clusters are known.
+fn both_are_ready(global: &serde_json::Value) -> bool {
+    let targets = global["spec"]["backends"][0]["targets"].as_array();
+    let ready = |target: &&serde_json::Value| target["readyEndpoints"].as_u64() > Some(0);
+    targets.is_some_and(|targets| targets.iter().filter(ready).count() == 2)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_moves_traffic_or_is_refused_with_numbers() {
     let bed = Bed::start(&["c1", "c2"]).await;
     bed.submit("web", Some("web.test"), &["c1", "c2"]).await;
-    bed.compiled("web", |global| targets(global).len() == 2).await;
+    bed.compiled("web", both_are_ready).await;
     let client = &bed.hub().client;
     let gateway = bed.gateway(|_| {}).await;
     eventually_asked(&gateway, "web.test", 10, |found| found.len() == 2).await;
@@ -45,7 +52,7 @@ async fn a_drain_goes_on_by_itself_and_minds_the_demand() {
     let policy = crate::bed::policy("web", &capacity);
     bed.hub().api().apply(&crate::bed::policy_id("web"), &policy).await.unwrap();
     bed.submit("web", Some("web.test"), &["c1", "c2"]).await;
-    bed.compiled("web", |global| targets(global).len() == 2).await;
+    bed.compiled("web", both_are_ready).await;
     let demand = json!({"demand": [{"globalIngress": "default/web", "backend": "web:80",
         "requestsPerSecond": 35.0}]});
     report(bed.hub(), "edge-1", &json!({"kind": "Gateway"}), demand).await;
@@ -74,7 +81,7 @@ async fn where_traffic_goes_can_be_asked() {
     bed.submit("web", Some("web.test"), &["c1", "c2"]).await;
     bed.compiled("web", |global| {
         let all = &global["spec"]["backends"][0]["targets"];
-        all[0]["region"] == "eu" && all[1]["region"] == "us"
+        all[0]["region"] == "eu" && all[1]["region"] == "us" && both_are_ready(global)
     })
     .await;
     let edge = json!({"kind": "Gateway", "region": "us"});
