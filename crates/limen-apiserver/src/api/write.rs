@@ -190,9 +190,8 @@ impl Api {
             }
             match self.store.commit(txn).await {
                 Ok(revision) => return Ok(stored.with(value).at_revision(revision)),
-                Err(StoreError::Conflict { .. }) if pinned => {
-                    return Err(ApiError::modified(scope.subject(), name));
-                }
+                // Somebody was faster. A version that the client named will not fit any more when it
+                // is looked at again; one that a patch has only taken over will.
                 Err(StoreError::Conflict { key: at, .. }) => {
                     if let Some(refusal) = allocation.refusal(&at) {
                         return Err(refusal);

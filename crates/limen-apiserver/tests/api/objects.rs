@@ -227,3 +227,31 @@ async fn services_get_addresses_that_nobody_else_has() {
     services.delete("first", &DeleteParams::default()).await.unwrap();
     services.create(&PostParams::default(), &taken).await.expect("the address is free again");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn patches_at_the_same_time_all_succeed() {
+    let hub = Hub::start().await;
+    let maps: Api<ConfigMap> = Api::namespaced(hub.client.clone(), "default");
+    maps.create(&PostParams::default(), &config_map("busy", "value")).await.unwrap();
+    let patches = (0..16).map(|number| {
+        let maps = maps.clone();
+        tokio::spawn(async move {
+            for round in 0..4 {
+                let patch = json!({"data": {format!("{number}-{round}"): "x"}});
+                let patch = Patch::Merge(&patch);
+                maps.patch("busy", &PatchParams::default(), &patch).await.unwrap();
+            }
+        })
+    });
+    for patch in patches.collect::<Vec<_>>() {
+        patch.await.unwrap();
+    }
+    let object = maps.get("busy").await.unwrap();
+    assert_eq!(object.data.unwrap().len(), 1 + 16 * 4);
+    // Who names a version is told that it is not the current one.
+    let mut old = object.metadata.clone();
+    old.resource_version = Some("1".to_owned());
+    let stale = ConfigMap { metadata: old, ..ConfigMap::default() };
+    let refused = maps.replace("busy", &PostParams::default(), &stale).await.unwrap_err();
+    assert!(matches!(refused, kube::Error::Api(status) if status.code == 409));
+}
