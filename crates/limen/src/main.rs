@@ -2,6 +2,7 @@
 
 mod clusters;
 mod connection;
+mod coredns;
 mod dns;
 mod gateway;
 mod hub;
