@@ -8,10 +8,12 @@ mod gateway;
 mod hub;
 mod join;
 mod play;
+mod publish;
 mod roots;
 mod simulate;
 mod table;
 mod traffic;
+mod tsig_key;
 mod up;
 
 use std::process::ExitCode;
@@ -62,6 +64,8 @@ enum Command {
     Play(play::Play),
     /// Run a DNS server: names that lead to the nearest healthy cluster.
     Dns(Box<dns::Dns>),
+    /// Publish the names of roots in DNS that others run.
+    Publish(Box<publish::Publish>),
 }
 
 fn main() -> ExitCode {
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Command::Up(up) => up.run(),
         Command::Play(play) => play.run(),
         Command::Dns(dns) => dns.run(),
+        Command::Publish(publish) => publish.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
