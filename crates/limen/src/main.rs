@@ -22,11 +22,13 @@ mod hub;
 mod join;
 mod output;
 mod play;
+mod publish;
 mod roots;
 mod simulate;
 mod stdout;
 mod table;
 mod traffic;
+mod tsig_key;
 mod up;
 mod version;
 mod watch;
@@ -97,6 +99,8 @@ enum Command {
     Play(play::Play),
     /// Run a DNS server: names that lead to the nearest healthy cluster.
     Dns(Box<dns::Dns>),
+    /// Publish the names of roots in DNS that others run.
+    Publish(Box<publish::Publish>),
     /// Say which version of Limen this is.
     Version(version::Version),
 }
@@ -148,6 +152,7 @@ fn run(command: Command) -> Result<()> {
         Command::Up(up) => up.run(),
         Command::Play(play) => play.run(),
         Command::Dns(dns) => dns.run(),
+        Command::Publish(publish) => publish.run(),
         Command::Version(version) => version.run(),
     }
 }
