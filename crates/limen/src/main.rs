@@ -14,6 +14,7 @@ macro_rules! print {
 mod clusters;
 mod colour;
 mod connection;
+mod coredns;
 mod crds;
 mod dns;
 mod doctor;
