@@ -17,9 +17,12 @@ mod connection;
 mod coredns;
 mod crds;
 mod dns;
+mod doctor;
 mod gateway;
 mod hub;
+mod ingress;
 mod join;
+mod manual;
 mod output;
 mod play;
 mod publish;
@@ -84,6 +87,11 @@ enum Command {
     Drain(traffic::Drain),
     /// Give traffic back to a cluster.
     Undrain(traffic::Undrain),
+    /// Check a hub, its members, edges, names and roots, and say what is wrong.
+    Doctor(doctor::Doctor),
+    /// One Ingress over many clusters, by the commands of kubemci.
+    #[command(subcommand)]
+    Ingress(ingress::Ingress),
     /// Explain a decision.
     #[command(subcommand)]
     Explain(roots::Explain),
@@ -101,6 +109,10 @@ enum Command {
     Dns(Box<dns::Dns>),
     /// Publish the names of roots in DNS that others run.
     Publish(Box<publish::Publish>),
+    /// Print what a shell needs to complete this command line.
+    Completion(manual::Completion),
+    /// Write manual pages, one for each command.
+    Man(manual::Manual),
     /// Say which version of Limen this is.
     Version(version::Version),
 }
@@ -153,6 +165,10 @@ fn run(command: Command) -> Result<()> {
         Command::Play(play) => play.run(),
         Command::Dns(dns) => dns.run(),
         Command::Publish(publish) => publish.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Ingress(ingress) => ingress.run(),
+        Command::Completion(completion) => completion.run(),
+        Command::Man(manual) => manual.run(),
         Command::Version(version) => version.run(),
     }
 }
