@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    fn global(spec: Value) -> GlobalIngress {
+    fn global(spec: &Value) -> GlobalIngress {
         serde_json::from_value(json!({
             "apiVersion": "limen.dev/v1alpha1", "kind": "GlobalIngress",
             "metadata": {"name": "web", "namespace": "shop"}, "spec": spec}))
@@ -102,7 +102,7 @@ mod tests {
                     "coordinates": {"latitude": latitude, "longitude": longitude},
                     "verdicts": {"endpoints": verdict}})
             };
-            global(json!({
+            global(&json!({
                 "rules": [{"host": "", "paths": [{"path": "/", "backend": "web"}]}],
                 "backends": [{"name": "web", "targets": [target(0, tokyo), target(1, "Healthy")]}],
             }))
@@ -121,7 +121,7 @@ mod tests {
         let wild = json!({"rules": [{"host": "*.shop.example",
             "paths": [{"path": "/cart", "backend": "web"}]}]});
         let expected = ("any.shop.example".to_owned(), "/cart".to_owned());
-        assert_eq!(entrance(&global(wild).spec.global), expected);
+        assert_eq!(entrance(&global(&wild).spec.global), expected);
         assert_eq!(entrance(&Global::default()), ("any.invalid".to_owned(), "/".to_owned()));
     }
 }

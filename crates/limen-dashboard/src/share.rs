@@ -180,7 +180,7 @@ async fn write(
 mod tests {
     use super::*;
 
-    fn policy(name: &str, spec: Value) -> TrafficPolicy {
+    fn policy(name: &str, spec: &Value) -> TrafficPolicy {
         let object = json!({
             "apiVersion": "limen.dev/v1alpha1", "kind": "TrafficPolicy",
             "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec});
@@ -205,7 +205,7 @@ mod tests {
         let spec = json!({
             "healthCheck": {"kind": "Tcp"}, "activeGroup": "blue",
             "groups": [{"name": "blue"}, {"name": "green"}]});
-        let base = policy("all", spec).spec.policy;
+        let base = policy("all", &spec).spec.policy;
         let weights = How::Weights([("asia".to_owned(), 1)].into());
         let made = changed(base, &target(), &weights, &global()).unwrap();
         assert!(made.health_check.is_some() && made.groups.is_empty());
@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn a_roots_own_policy_comes_before_that_of_its_namespace() {
-        let own = policy("own", json!({"targetRef": {"name": "web"}}));
-        let all = [policy("all", json!({})), own];
+        let own = policy("own", &json!({"targetRef": {"name": "web"}}));
+        let all = [policy("all", &json!({})), own];
         assert_eq!(oldest(&all, Some(&target())).unwrap().name_any(), "own");
         assert_eq!(oldest(&all, None).unwrap().name_any(), "all");
         assert_eq!(new_name(&all, "web"), "web");
