@@ -3,6 +3,8 @@
 mod clusters;
 mod connection;
 mod dns;
+#[cfg(test)]
+mod documented;
 mod gateway;
 mod hub;
 mod join;
