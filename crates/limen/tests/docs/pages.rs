@@ -35,9 +35,9 @@ pub(crate) fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Every page: those of the root, of `docs`, and the README of each crate.
+/// Every page: those of the root, of `docs` and `examples`, and the README of each crate.
 pub(crate) fn pages() -> Vec<PathBuf> {
-    let mut pages = files("docs", "md");
+    let mut pages = [files("docs", "md"), files("examples", "md")].concat();
     for folder in [project(), project().join("crates")] {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
