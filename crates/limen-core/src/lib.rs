@@ -33,4 +33,5 @@ pub mod reconcile;
 pub mod rollout;
 pub mod route;
 pub mod selector;
+pub mod service_names;
 pub mod simulate;

@@ -93,6 +93,17 @@ impl Member {
         self.listed.iter().any(|listed| **listed == *kind) || self.missing.contains(&kind.kind)
     }
 
+    /// Whether it holds nothing of ours any more, once it leaves.
+    pub(crate) fn let_go(&self, roots: usize, known: bool, now: jiff::Timestamp) -> Condition {
+        let before = self.written.as_ref().map_or(&[][..], |written| &written.conditions);
+        let (status, reason, message) = match (roots, known) {
+            (0, true) => ("True", "NothingLeft", "no leaf is left there".to_owned()),
+            (0, false) => ("False", "NotListed", "it has not said what it holds".to_owned()),
+            (roots, _) => ("False", "LeavesLeft", format!("{roots} roots may have leaves there")),
+        };
+        condition(before, LET_GO, status, reason, &message, now)
+    }
+
     /// What people read about it.
     pub(crate) fn status(&self, now: jiff::Timestamp) -> ClusterStatus {
         let before = self.written.as_ref().map_or(&[][..], |written| &written.conditions);
@@ -157,6 +168,9 @@ impl Member {
         }
     }
 }
+
+/// Whether a member that leaves has been let go of: what waits for that reads this condition.
+pub(crate) const LET_GO: &str = "LetGo";
 
 /// What placement needs to know of a member.
 pub(crate) fn facts(cluster: &Cluster) -> ClusterFacts {

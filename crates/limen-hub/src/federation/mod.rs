@@ -4,6 +4,7 @@
 //! some roots or members *dirty*; a dirty root is planned anew and its wishes are sent, a dirty
 //! record is written. Nothing here waits for the network.
 
+mod graves;
 mod members;
 mod news;
 mod planning;
@@ -26,6 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use self::graves::Graves;
 pub(crate) use self::news::secret_data;
 use crate::clusters::Members;
 use crate::connect::SecretData;
@@ -150,6 +152,7 @@ struct World {
     records: Queue<Record>,
     /// When leaves were deleted, for the blast radius.
     removals: VecDeque<(Instant, usize)>,
+    graves: Graves,
 }
 
 impl World {
@@ -182,6 +185,7 @@ impl World {
             next_renewal: Instant::now() + FIRST_RENEWAL,
             records: Queue::default(),
             removals: VecDeque::new(),
+            graves: Graves::default(),
         }
     }
 

@@ -150,6 +150,11 @@ impl World {
         let Some(member) = self.members.get(name) else { return false };
         let mut status = member.status(jiff::Timestamp::now());
         self.front.judge(name, &mut status);
+        if member.leaving().is_some() {
+            let known = self.leaf_kinds().iter().all(|kind| member.knows(kind));
+            let now = jiff::Timestamp::now();
+            status.conditions.push(member.let_go(self.roots_in(name), known, now));
+        }
         if member.written.as_ref() == Some(&status) {
             return false;
         }
