@@ -67,6 +67,10 @@ fn arguments(words: &[String]) -> Option<Vec<String>> {
     let rest = rest.iter().take_while(|word| !word.starts_with('>') && !word.starts_with("2>"));
     let command = |word: &&&String| word.starts_with(char::is_lowercase);
     rest.clone().next().filter(command)?;
+    // What is left out in the middle of a line cannot be checked.
+    if rest.clone().any(|word| *word == "...") {
+        return None;
+    }
     Some(rest.map(|word| (*word).clone()).collect())
 }
 
