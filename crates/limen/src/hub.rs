@@ -16,7 +16,7 @@ use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store
 use limen_sync::ObjectApi;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::connection::config;
+use crate::connection::{Whom, answering, config};
 
 /// Whom the embedded API knows the hub's own controllers as.
 const CONTROLLERS: &str = "limen:hub";
@@ -217,7 +217,7 @@ async fn on_existing(
 ) -> Result<()> {
     let config = config(Some(kubeconfig), None).await?;
     let url = config.cluster_url.clone();
-    let client = Client::try_from(config)?;
+    let client = answering(config, Whom::Cluster, Some(kubeconfig)).await?;
     let dashboard = serve_dashboard(dashboard, kubeconfig).await?;
     println!(
         "Federating from {url}: what a PlacementPolicy or a namespace labelled limen.dev/federate=true selects."

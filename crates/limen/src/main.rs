@@ -17,11 +17,14 @@ mod connection;
 mod coredns;
 mod crds;
 mod dns;
+mod doctor;
 #[cfg(test)]
 mod documented;
 mod gateway;
 mod hub;
+mod ingress;
 mod join;
+mod manual;
 mod output;
 mod play;
 mod roots;
@@ -84,6 +87,11 @@ enum Command {
     Drain(traffic::Drain),
     /// Give traffic back to a cluster.
     Undrain(traffic::Undrain),
+    /// Check a hub, its members, edges, names and roots, and say what is wrong.
+    Doctor(doctor::Doctor),
+    /// One Ingress over many clusters, by the commands of kubemci.
+    #[command(subcommand)]
+    Ingress(ingress::Ingress),
     /// Explain a decision.
     #[command(subcommand)]
     Explain(roots::Explain),
@@ -99,6 +107,10 @@ enum Command {
     Play(play::Play),
     /// Run a DNS server: names that lead to the nearest healthy cluster.
     Dns(Box<dns::Dns>),
+    /// Print what a shell needs to complete this command line.
+    Completion(manual::Completion),
+    /// Write manual pages, one for each command.
+    Man(manual::Manual),
     /// Say which version of Limen this is.
     Version(version::Version),
 }
@@ -150,6 +162,10 @@ fn run(command: Command) -> Result<()> {
         Command::Up(up) => up.run(),
         Command::Play(play) => play.run(),
         Command::Dns(dns) => dns.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Ingress(ingress) => ingress.run(),
+        Command::Completion(completion) => completion.run(),
+        Command::Man(manual) => manual.run(),
         Command::Version(version) => version.run(),
     }
 }

@@ -7,9 +7,19 @@ use rustls::CertificateError;
 
 /// Whom we wanted to talk to.
 pub(super) struct Place<'a> {
+    pub(super) whom: Whom,
     pub(super) url: &'a str,
     /// Where the address comes from.
     pub(super) kubeconfig: &'a str,
+}
+
+/// Whose API server it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// That of a hub.
+    Hub,
+    /// That of a cluster that is no hub, or not yet.
+    Cluster,
 }
 
 /// What can be the matter.
@@ -72,22 +82,36 @@ fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
     }
 }
 
-fn say(Place { url, kubeconfig }: &Place<'_>, matter: Matter) -> String {
-    match matter {
-        Matter::Nobody(why) => format!(
-            "no hub answers at {url} ({why}), which {kubeconfig} names; start the hub again (limen up, limen hub), or give --kubeconfig of one that runs: each writes its own"
+fn say(Place { whom, url, kubeconfig }: &Place<'_>, matter: Matter) -> String {
+    let (it, start, take, restart) = match whom {
+        Whom::Hub => (
+            "hub",
+            "start the hub again (limen up, limen hub), or give --kubeconfig of one that runs: each writes its own",
+            "take the kubeconfig that the running hub has written (limen up prints where, limen hub keeps it in its --data-dir)",
+            "restart limen hub, which makes a new one, or renew it if it is yours",
         ),
+        Whom::Cluster => (
+            "cluster",
+            "see whether its API runs and can be reached from here, or give another --kubeconfig or --context",
+            "get a new kubeconfig from whoever runs the cluster",
+            "let whoever runs the cluster renew it",
+        ),
+    };
+    match matter {
+        Matter::Nobody(why) => {
+            format!("no {it} answers at {url} ({why}), which {kubeconfig} names; {start}")
+        }
         Matter::Stranger(why) => format!(
-            "what answers at {url} is not the hub that {kubeconfig} was written for ({why}): it is of an old run; take the kubeconfig that the running hub has written (limen up prints where, limen hub keeps it in its --data-dir)"
+            "what answers at {url} is not the {it} that {kubeconfig} was written for ({why}): it is of an old run; {take}"
         ),
         Matter::Expired => format!(
-            "the certificate of the hub at {url}, which {kubeconfig} names, has expired; restart limen hub, which makes a new one, or renew it if it is yours"
+            "the certificate of the {it} at {url}, which {kubeconfig} names, has expired; {restart}"
         ),
         Matter::Unknown => format!(
-            "the hub at {url} does not know the credential in {kubeconfig}: it has expired, or is of an old run; take the kubeconfig that the hub has written, or ask whoever runs it for a new one"
+            "the {it} at {url} does not know the credential in {kubeconfig}: it has expired, or is of an old run; {take}, or ask whoever runs it for a new one"
         ),
         Matter::Other(why) => {
-            format!("the hub at {url}, which {kubeconfig} names, does not answer as one: {why}")
+            format!("the {it} at {url}, which {kubeconfig} names, does not answer as one: {why}")
         }
     }
 }
@@ -111,7 +135,8 @@ mod tests {
             message: "Unauthorized".to_owned(),
             ..kube::core::Status::default()
         };
-        let at = Place { url: "https://127.0.0.1:1", kubeconfig: "demo/kubeconfig" };
+        let (url, kubeconfig) = ("https://127.0.0.1:1", "demo/kubeconfig");
+        let at = Place { whom: Whom::Hub, url, kubeconfig };
         for (error, words) in [
             (
                 service(refused),
