@@ -18,6 +18,8 @@ mod coredns;
 mod crds;
 mod dns;
 mod doctor;
+#[cfg(test)]
+mod documented;
 mod gateway;
 mod hub;
 mod ingress;
