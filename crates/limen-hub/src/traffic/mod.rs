@@ -107,6 +107,7 @@ struct RootId {
 enum RootKind {
     Ingress,
     FederatedIngress,
+    Service,
 }
 
 /// A GlobalIngress of the hub's own, as it is on the hub.
