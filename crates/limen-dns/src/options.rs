@@ -20,6 +20,8 @@ pub struct Options {
     pub zones: Vec<String>,
     /// Who serves the zones that do not say.
     pub nameservers: Vec<Nameserver>,
+    /// The federation whose Services have names in zones that do not say.
+    pub federation: Option<String>,
     /// Where this server is, and with it everybody of whom nothing better is known.
     pub locality: Locality,
     /// A table of networks.
@@ -52,6 +54,7 @@ impl Default for Options {
             admin: None,
             zones: Vec::new(),
             nameservers: Vec::new(),
+            federation: None,
             locality: Locality::default(),
             networks: None,
             database: None,

@@ -5,18 +5,22 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use limen_api::Nameserver;
 use limen_core::locality::{Coordinates, Locality};
 use limen_dns::source::{ConfigFiles, Hub};
 use limen_dns::{Options, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::coredns::CorednsConfig;
 use crate::gateway::client;
 
 /// Run a DNS server: names that lead to the nearest healthy cluster.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
 Examples:
   # Answers from files; no Kubernetes needed
   limen dns --config examples/dns --listen 127.0.0.1:5353 --zone example.com \\
@@ -29,8 +33,12 @@ Examples:
 
 A table of networks is YAML:
   networks:
-  - { cidr: 10.1.0.0/16, region: europe-west3, country: DE, coordinates: \"50.1,8.7\" }")]
+  - { cidr: 10.1.0.0/16, region: europe-west3, country: DE, coordinates: \"50.1,8.7\" }"
+)]
 pub(crate) struct Dns {
+    #[command(subcommand)]
+    command: Option<DnsCommand>,
+
     /// GlobalIngress and DnsZone objects, as a YAML file or a folder of them
     #[arg(long, value_name = "FILE|DIR")]
     config: Option<PathBuf>,
@@ -58,6 +66,10 @@ pub(crate) struct Dns {
     /// A server of the zones, with its addresses if its name is in one of them
     #[arg(long, value_name = "NAME[=ADDR,...]", value_parser = nameserver)]
     nameserver: Vec<Nameserver>,
+
+    /// The federation whose Services have names in the zones, as in web.shop.NAME.svc.example.com
+    #[arg(long, value_name = "NAME")]
+    federation: Option<String>,
 
     /// A table of networks: where clients are
     #[arg(long, value_name = "FILE")]
@@ -108,6 +120,12 @@ pub(crate) struct Dns {
     no_probes: bool,
 }
 
+/// What else `limen dns` does.
+#[derive(Subcommand)]
+enum DnsCommand {
+    CorednsConfig(CorednsConfig),
+}
+
 fn nameserver(text: &str) -> Result<Nameserver, String> {
     let (name, addresses) = text.split_once('=').unwrap_or((text, ""));
     let addresses: Vec<String> =
@@ -120,6 +138,10 @@ fn nameserver(text: &str) -> Result<Nameserver, String> {
 
 impl Dns {
     pub(crate) fn run(self) -> Result<()> {
+        if let Some(DnsCommand::CorednsConfig(config)) = &self.command {
+            print!("{}", config.stanza()?);
+            return Ok(());
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(self.serve())
     }
@@ -164,6 +186,7 @@ impl Dns {
             admin: self.admin,
             zones: self.zone.clone(),
             nameservers: self.nameserver.clone(),
+            federation: self.federation.clone(),
             locality: Locality {
                 region: self.region.clone(),
                 zone: None,

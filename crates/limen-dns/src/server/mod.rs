@@ -93,6 +93,7 @@ impl Server {
         let defaults = ZoneDefaults {
             zones: options.zones.clone(),
             nameservers: nameservers(options, &server.listen),
+            federation: options.federation.clone(),
         };
         let control = Control {
             common: common.clone(),

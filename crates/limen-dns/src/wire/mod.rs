@@ -2,8 +2,9 @@
 //! answers, over bytes, without allocating.
 
 pub(crate) mod edns;
-pub(crate) mod name;
 pub(crate) mod query;
+
+pub(crate) use limen_dns_wire::{name, u16_at};
 
 /// The length of a header.
 pub(crate) const HEADER: usize = 12;
@@ -41,9 +42,4 @@ pub(crate) enum Rcode {
     NotImp = 4,
     Refused = 5,
     BadVers = 16,
-}
-
-/// Two bytes as a number.
-pub(crate) fn u16_at(packet: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]))
 }

@@ -1,7 +1,7 @@
 //! What a packet asks, or why it gets no real answer.
 
 use super::edns::{self, Edns};
-use super::name::Name;
+use super::name::{self, Name};
 use super::{HEADER, Rcode, kind, u16_at};
 
 /// A question that can be answered.
@@ -69,7 +69,7 @@ fn read_additionals(packet: &[u8], start: usize, count: usize) -> Option<Option<
     let mut at = start;
     for _ in 0..count {
         let is_root = *packet.get(at)? == 0;
-        at = skip_name(packet, at)?;
+        at = name::skip(packet, at)?;
         let kind = u16_at(packet, at)?;
         let class = u16_at(packet, at + 2)?;
         let ttl = packet.get(at + 4..at + 8)?.try_into().ok()?;
@@ -85,16 +85,4 @@ fn read_additionals(packet: &[u8], start: usize, count: usize) -> Option<Option<
     }
     // What follows the last record belongs to nothing.
     (at == packet.len()).then_some(found)
-}
-
-/// The position after a name. A pointer ends it and is not followed, so it cannot lead in circles.
-fn skip_name(packet: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        match *packet.get(at)? {
-            0 => return Some(at + 1),
-            length @ 1..=63 => at += 1 + usize::from(length),
-            0xC0.. => return packet.get(at + 1).map(|_| at + 2),
-            _ => return None,
-        }
-    }
 }

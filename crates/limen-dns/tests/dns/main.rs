@@ -7,3 +7,4 @@ mod life;
 mod limits;
 mod malformed;
 mod policies;
+mod services;

@@ -1,23 +1,23 @@
 //! Names: labels with their lengths in front, in lower case, as they are on the wire.
 
 /// The longest name, with the empty label at its end.
-pub(crate) const LONGEST: usize = 255;
+pub const LONGEST: usize = 255;
 
 /// A name in lower case, without an allocation.
-#[derive(Clone)]
-pub(crate) struct Name {
+#[derive(Clone, Debug)]
+pub struct Name {
     bytes: [u8; LONGEST],
     length: u8,
 }
 
 /// What is wrong with a name in a packet.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub struct Malformed;
 
 impl Name {
     /// Reads a name that is not compressed, as it is in a question. Returns it with the position
     /// after it.
-    pub(crate) fn read(packet: &[u8], start: usize) -> Result<(Self, usize), Malformed> {
+    pub fn read(packet: &[u8], start: usize) -> Result<(Self, usize), Malformed> {
         let mut name = Self { bytes: [0; LONGEST], length: 0 };
         let mut at = start;
         loop {
@@ -44,12 +44,13 @@ impl Name {
         }
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// Its bytes on the wire.
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 
     /// Where each label starts, from the whole name to the root.
-    pub(crate) fn label_starts(&self) -> impl Iterator<Item = usize> {
+    pub fn label_starts(&self) -> impl Iterator<Item = usize> {
         let bytes = self.as_bytes();
         let mut next = Some(0);
         std::iter::from_fn(move || {
@@ -62,7 +63,7 @@ impl Name {
 }
 
 /// A name from text, `*` as the first label and a dot at the end allowed.
-pub(crate) fn from_text(text: &str) -> Result<Box<[u8]>, String> {
+pub fn from_text(text: &str) -> Result<Box<[u8]>, String> {
     let wrong = |why: &str| format!("{text:?} is not a DNS name: {why}");
     let trimmed = text.strip_suffix('.').unwrap_or(text);
     let mut bytes = Vec::with_capacity(text.len() + 2);
@@ -90,8 +91,66 @@ pub(crate) fn from_text(text: &str) -> Result<Box<[u8]>, String> {
     Ok(bytes.into())
 }
 
+/// A name as text, without a dot at its end.
+pub fn to_text(name: &[u8]) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    while let Some(length) = name.get(at).map(|length| usize::from(*length)).filter(|l| *l != 0) {
+        if !text.is_empty() {
+            text.push('.');
+        }
+        let label = name.get(at + 1..at + 1 + length).unwrap_or_default();
+        text.push_str(&String::from_utf8_lossy(label));
+        at += 1 + length;
+    }
+    text
+}
+
+/// Reads a name that may be compressed. Returns it in lower case, with the position after it.
+pub fn read_compressed(packet: &[u8], start: usize) -> Option<(Vec<u8>, usize)> {
+    let mut name = Vec::new();
+    let (mut at, mut end) = (start, None);
+    loop {
+        match *packet.get(at)? {
+            length @ 0..=63 => {
+                let next = at + 1 + usize::from(length);
+                name.extend(packet.get(at..next)?.iter().map(u8::to_ascii_lowercase));
+                if name.len() > LONGEST {
+                    return None;
+                }
+                at = next;
+                if length == 0 {
+                    return Some((name, end.unwrap_or(at)));
+                }
+            }
+            high @ 0xC0.. => {
+                let to = usize::from(high & 0x3F) << 8 | usize::from(*packet.get(at + 1)?);
+                end.get_or_insert(at + 2);
+                // Always towards the beginning, so that it cannot lead in circles.
+                if to >= at {
+                    return None;
+                }
+                at = to;
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The position after a name. A pointer ends it and is not followed, so it cannot lead in circles.
+pub fn skip(packet: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        match *packet.get(at)? {
+            0 => return Some(at + 1),
+            length @ 1..=63 => at += 1 + usize::from(length),
+            0xC0.. => return packet.get(at + 1).map(|_| at + 2),
+            _ => return None,
+        }
+    }
+}
+
 /// Whether a name is another or below it. Both are in lower case.
-pub(crate) fn is_within(name: &[u8], zone: &[u8]) -> bool {
+pub fn is_within(name: &[u8], zone: &[u8]) -> bool {
     let mut at = 0;
     while name.len() - at >= zone.len() {
         if name[at..] == *zone {
@@ -103,7 +162,7 @@ pub(crate) fn is_within(name: &[u8], zone: &[u8]) -> bool {
 }
 
 /// The name without its first label.
-pub(crate) fn parent(name: &[u8]) -> Option<&[u8]> {
+pub fn parent(name: &[u8]) -> Option<&[u8]> {
     match name.first()? {
         0 => None,
         length => name.get(1 + usize::from(*length)..),
