@@ -25,6 +25,9 @@ pub(crate) const ACCOUNT: &str = "limen-hub";
 /// How long its token lasts.
 pub(crate) const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
 
+/// How long a hub that has just been started may take until it knows what a cluster is.
+const MOMENT: Duration = Duration::from_secs(30);
+
 /// How a cluster joins.
 #[derive(Clone, Debug, Default)]
 pub struct JoinOptions {
@@ -72,6 +75,11 @@ pub enum JoinError {
         /// Why not.
         reason: String,
     },
+    /// Whatever answers is a Kubernetes without Limen.
+    #[error(
+        "what answers in place of the hub is a Kubernetes that is no hub; take the kubeconfig that limen hub has written, or make it a hub with limen hub --kubeconfig FILE"
+    )]
+    NoHub,
     /// There is no such member.
     #[error("there is no cluster {0}; limen clusters lists them")]
     Unknown(String),
@@ -106,6 +114,30 @@ pub(crate) fn step(what: impl Into<String>) -> impl FnOnce(kube::Error) -> JoinE
     move |error| JoinError::Step { step, error }
 }
 
+/// The kinds that a hub federates.
+async fn types_of(hub: &Client) -> Result<Vec<FederatedType>, JoinError> {
+    let types: Api<FederatedType> = Api::all(hub.clone());
+    let started = tokio::time::Instant::now();
+    loop {
+        match types.list(&ListParams::default()).await {
+            Ok(types) => return Ok(types.items),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                // An API of our own becomes a hub by itself, and any other only if somebody does it.
+                let own = hub.apiserver_version().await.is_ok_and(|version| is_own(&version));
+                if !own || started.elapsed() > MOMENT {
+                    return Err(JoinError::NoHub);
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            Err(error) => return Err(step("read the federated types of the hub")(error)),
+        }
+    }
+}
+
+fn is_own(version: &k8s_openapi::apimachinery::pkg::version::Info) -> bool {
+    version.git_version.contains("+limen")
+}
+
 /// Makes an account in the member and registers the member with the hub.
 pub async fn join(
     hub: &Client,
@@ -113,12 +145,8 @@ pub async fn join(
     options: &JoinOptions,
 ) -> Result<Joined, JoinError> {
     let api = ObjectApi::new(member.clone());
-    let types: Api<FederatedType> = Api::all(hub.clone());
-    let types = types.list(&ListParams::default()).await.map_err(step(
-        "read the federated types of the hub (is it a hub? run limen hub or limen crds)",
-    ))?;
+    let mut types = types_of(hub).await?;
     // A hub that has just been started may not have written down all that it knows yet.
-    let mut types = types.items;
     types.extend(federated_types());
     for (id, object) in account_objects(&types) {
         api.apply(&id, &object)

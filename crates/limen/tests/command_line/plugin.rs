@@ -23,6 +23,21 @@ fn as_a_plugin_it_calls_itself_what_people_type() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
+#[test]
+fn scripts_for_kubemci_need_only_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("kubemci");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_limen"), &link).unwrap();
+    let help = Command::new(&link).args(["create", "--help"]).output().unwrap();
+    assert!(out(&help).contains("Usage: kubemci create"), "{}", out(&help));
+    let failed = Command::new(&link)
+        .args(["list", "--gcp-project=p", "--kubeconfig=/nonexistent/clusters.yaml"])
+        .output()
+        .unwrap();
+    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    assert!(err(&failed).contains("cannot read the kubeconfig /nonexistent"), "{failed:?}");
+}
+
 #[cfg(feature = "e2e")]
 #[tokio::test]
 async fn kubectl_finds_and_runs_it() {
