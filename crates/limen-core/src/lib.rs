@@ -29,6 +29,7 @@ pub mod locality;
 pub mod merge;
 pub mod placement;
 pub mod plan;
+pub mod publish;
 pub mod reconcile;
 pub mod rollout;
 pub mod route;

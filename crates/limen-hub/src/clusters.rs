@@ -39,7 +39,8 @@ pub(crate) struct Member {
     pub(crate) renewal_error: Option<String>,
     pub(crate) verdict: Option<ApiVerdict>,
     pub(crate) probed: Option<Probed>,
-    pub(crate) leaves: usize,
+    /// How many leaves it holds, once it has said so.
+    pub(crate) leaves: Option<usize>,
     pub(crate) missing: BTreeSet<String>,
     /// Kinds whose leaves have all been reported.
     pub(crate) listed: HashSet<Arc<Kind>>,
@@ -67,7 +68,7 @@ impl Member {
             connect_error: None,
             verdict: None,
             probed: None,
-            leaves: 0,
+            leaves: None,
             missing: BTreeSet::new(),
             listed: HashSet::new(),
             unowned: HashMap::new(),
@@ -86,6 +87,11 @@ impl Member {
     pub(crate) fn away(&self) -> bool {
         self.connect_error.is_some()
             || self.verdict.as_ref().is_some_and(|api| api.judged.verdict == Verdict::Unhealthy)
+    }
+
+    /// Whether it has said all that its status tells, or cannot.
+    pub(crate) fn is_looked_at(&self) -> bool {
+        self.away() || (self.verdict.is_some() && self.probed.is_some() && self.leaves.is_some())
     }
 
     /// Whether all leaves of a kind that it holds are known.
@@ -152,17 +158,21 @@ impl Member {
             let reason = "CannotRenew";
             conditions.push(condition(before, "CredentialExpiring", "True", reason, error, now));
         }
+        // A hub that starts anew finds nothing new in what it finds again.
+        let same = self.written.as_ref().and_then(|written| written.verdicts.as_ref());
+        let same = same.filter(|known| known.api.verdict == verdict);
         let since = api.and_then(|api| jiff::Timestamp::from_second(api.judged.since).ok());
+        let since = same.and_then(|known| known.api.since.clone()).or(since.map(Time));
         ClusterStatus {
             conditions,
             verdicts: Some(ClusterVerdicts {
-                api: TimedVerdict { verdict, since: since.map(Time) },
+                api: TimedVerdict { verdict, since },
                 ..ClusterVerdicts::default()
             }),
             version: self.probed.as_ref().map(|probed| probed.version.clone()),
             region: self.cluster.spec.region.clone().or(nodes.region),
             zone: self.cluster.spec.zone.clone().or(nodes.zone),
-            leaves: self.leaves,
+            leaves: self.leaves.unwrap_or(0),
             tombstones: self.tombstones.clone(),
             missing_kinds: self.missing.iter().cloned().collect(),
         }

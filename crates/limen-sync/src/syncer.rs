@@ -119,11 +119,13 @@ struct Member {
     leaves: Leaves,
     queue: Queue<Arc<ObjectId>>,
     reported: HashMap<Arc<ObjectId>, Report>,
-    inventory: (usize, BTreeSet<String>),
+    inventory: Option<(usize, BTreeSet<String>)>,
     missing: BTreeSet<String>,
     watching: BTreeSet<Arc<Kind>>,
     /// Kinds whose leaves have all been seen once.
     listed: BTreeSet<Arc<Kind>>,
+    /// Kinds whose leaves cannot be seen.
+    unseen: BTreeSet<Arc<Kind>>,
     watchers: JoinSet<()>,
     verdict: ApiVerdict,
     reachable: bool,
@@ -140,10 +142,11 @@ impl Member {
             notices,
             queue: Queue::default(),
             reported: HashMap::new(),
-            inventory: (0, BTreeSet::new()),
+            inventory: None,
             missing: BTreeSet::new(),
             watching: BTreeSet::new(),
             listed: BTreeSet::new(),
+            unseen: BTreeSet::new(),
             watchers: JoinSet::new(),
             verdict: ApiVerdict { judged: Judged::default(), fault: None },
             // Until the first probe says otherwise; a wrong guess costs one failed request.
@@ -247,6 +250,7 @@ impl Member {
             }
             // Probes find out whether the member can be reached at all.
             Seen::Lost(error) => {
+                self.unseen.insert(kind.clone());
                 tracing::debug!(cluster = %self.options.cluster, kind = kind.kind, %error, "watch lost");
             }
         }
@@ -433,12 +437,15 @@ impl Member {
 
     fn take_inventory(&mut self) {
         // Counting is for people: it may wait until the member is at rest.
-        if self.queue.busy() > 0 {
+        let looked = |kind: &Arc<Kind>| self.listed.contains(kind) || self.unseen.contains(kind);
+        if self.queue.busy() > 0 || (self.inventory.is_none() && !self.watching.iter().all(looked))
+        {
             return;
         }
-        if (self.leaves.count(), &self.missing) != (self.inventory.0, &self.inventory.1) {
-            self.inventory = (self.leaves.count(), self.missing.clone());
-            let (leaves, missing) = self.inventory.clone();
+        let known = self.inventory.as_ref().map(|(leaves, missing)| (*leaves, missing));
+        if known != Some((self.leaves.count(), &self.missing)) {
+            let (leaves, missing) = (self.leaves.count(), self.missing.clone());
+            self.inventory = Some((leaves, missing.clone()));
             self.say(What::Inventory { leaves, missing });
         }
     }

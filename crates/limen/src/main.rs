@@ -19,6 +19,8 @@ mod coredns;
 mod crds;
 mod dns;
 mod doctor;
+#[cfg(test)]
+mod documented;
 mod gateway;
 mod hub;
 mod ingress;
@@ -26,11 +28,13 @@ mod join;
 mod manual;
 mod output;
 mod play;
+mod publish;
 mod roots;
 mod simulate;
 mod stdout;
 mod table;
 mod traffic;
+mod tsig_key;
 mod up;
 mod version;
 mod watch;
@@ -105,6 +109,8 @@ enum Command {
     Play(play::Play),
     /// Run a DNS server: names that lead to the nearest healthy cluster.
     Dns(Box<dns::Dns>),
+    /// Publish the names of roots in DNS that others run.
+    Publish(Box<publish::Publish>),
     /// Print what a shell needs to complete this command line.
     Completion(manual::Completion),
     /// Write manual pages, one for each command.
@@ -149,6 +155,7 @@ fn run(command: Command) -> Result<()> {
         Command::Up(up) => up.run(),
         Command::Play(play) => play.run(),
         Command::Dns(dns) => dns.run(),
+        Command::Publish(publish) => publish.run(),
         Command::Doctor(doctor) => doctor.run(),
         Command::Ingress(ingress) => ingress.run(),
         Command::Completion(completion) => completion.run(),

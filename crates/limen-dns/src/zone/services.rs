@@ -97,7 +97,7 @@ fn alias(to: Box<[u8]>, ttl: u32) -> RrSet {
 }
 
 fn addresses(found: &BTreeSet<IpAddr>, ttl: u32) -> Vec<RrSet> {
-    let (mut four, mut six): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = (Vec::new(), Vec::new());
+    let (mut four, mut six) = (Vec::new(), Vec::new());
     for address in found {
         match address {
             IpAddr::V4(address) => four.push(address.octets().as_slice().into()),

@@ -22,11 +22,12 @@ pub(super) struct Connected {
 impl World {
     /// Does what is due after news: plans what is dirty, connects members that have changed.
     pub(super) fn settle(&mut self, connections: &mut JoinSet<Connected>) {
-        if !self.started {
+        if self.started.is_none() {
             if !self.complete() {
                 return;
             }
-            self.started = true;
+            self.started = Some(Instant::now());
+            self.remember_records();
         }
         if std::mem::take(&mut self.reconnect) {
             self.connect(connections);
@@ -148,7 +149,7 @@ impl World {
             }
             What::Inventory { leaves, missing } => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
-                (member.leaves, member.missing) = (leaves, missing);
+                (member.leaves, member.missing) = (Some(leaves), missing);
                 self.record_member(&cluster);
             }
             What::Listed(kind) => {
