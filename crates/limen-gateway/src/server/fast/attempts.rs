@@ -117,7 +117,7 @@ impl Matched {
                     }
                     let failed = matches!(status, 502..=504);
                     if failed {
-                        blame(backend, &chosen.address);
+                        blame(backend, &chosen.address, None);
                     } else {
                         chosen.address.succeeded();
                     }
@@ -131,7 +131,7 @@ impl Matched {
                     metrics.failures.add(1);
                     exchange.failed(&failure);
                     if failure.kind.blames_address() {
-                        blame(backend, &chosen.address);
+                        blame(backend, &chosen.address, Some(failure.kind));
                     }
                     let again = (failure.kind.unseen() || *repeatable) && left > 0;
                     if !again || !may_retry(backend) {
