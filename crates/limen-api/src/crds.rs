@@ -6,8 +6,8 @@ use limen_core::federated::Kind;
 use serde_json::{Value, json};
 
 use crate::{
-    Cluster, DnsZone, Edge, FederatedIngress, FederatedStatus, FederatedType, GlobalIngress,
-    PlacementPolicy, TrafficPolicy,
+    Cluster, DnsChallenge, DnsZone, Edge, FederatedIngress, FederatedStatus, FederatedType,
+    GlobalIngress, PlacementPolicy, TrafficPolicy,
 };
 use crate::{federated_ingress, traffic_policy};
 
@@ -20,6 +20,7 @@ pub const THREE_OBJECT_GROUP: &str = "core.federation.k8s.io";
 pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         Cluster::crd(),
+        DnsChallenge::crd(),
         DnsZone::crd(),
         Edge::crd(),
         FederatedStatus::crd(),

@@ -6,6 +6,7 @@
 mod cluster;
 mod crds;
 pub mod dialect;
+mod dns_challenge;
 mod dns_zone;
 mod edge;
 mod federated_ingress;
@@ -23,6 +24,9 @@ pub use cluster::{
 };
 pub use crds::{
     ONE_OBJECT_GROUP, THREE_OBJECT_GROUP, all as crds, federated_kind, three_object_kinds,
+};
+pub use dns_challenge::{
+    ChallengeChange, ChallengeWrite, DnsChallenge, DnsChallengeSpec, write_challenges,
 };
 pub use dns_zone::{DnsRecord, DnsZone, DnsZoneSpec, Nameserver};
 pub use edge::{Edge, EdgeSpec};

@@ -28,6 +28,7 @@ mod options;
 mod place;
 mod respond;
 mod server;
+mod update;
 mod wire;
 mod zone;
 
@@ -35,3 +36,4 @@ pub use limen_api::source;
 pub use options::Options;
 pub use place::PlacesError;
 pub use server::{Server, StartError};
+pub use update::Challenges;

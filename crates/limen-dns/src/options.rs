@@ -7,6 +7,8 @@ use std::time::Duration;
 use limen_api::Nameserver;
 use limen_core::locality::Locality;
 
+use crate::update::Challenges;
+
 /// What can be set when a server starts.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -22,6 +24,8 @@ pub struct Options {
     pub nameservers: Vec<Nameserver>,
     /// The federation whose Services have names in zones that do not say.
     pub federation: Option<String>,
+    /// Who may update challenges of certificate authorities; nobody unless said.
+    pub challenges: Option<Challenges>,
     /// Where this server is, and with it everybody of whom nothing better is known.
     pub locality: Locality,
     /// A table of networks.
@@ -55,6 +59,7 @@ impl Default for Options {
             zones: Vec::new(),
             nameservers: Vec::new(),
             federation: None,
+            challenges: None,
             locality: Locality::default(),
             networks: None,
             database: None,

@@ -9,11 +9,15 @@ use clap::{Args, Subcommand};
 use limen_api::Nameserver;
 use limen_core::locality::{Coordinates, Locality};
 use limen_dns::source::{ConfigFiles, Hub};
-use limen_dns::{Options, Server};
+use limen_dns::{Challenges, Options, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::coredns::CorednsConfig;
 use crate::gateway::client;
+use crate::tsig_key;
+
+/// Updates of challenges that wait for the hub at most.
+const MOST_WAITING_UPDATES: usize = 64;
 
 /// Run a DNS server: names that lead to the nearest healthy cluster.
 #[derive(Args)]
@@ -87,6 +91,11 @@ pub(crate) struct Dns {
     #[arg(long)]
     region: Option<String>,
 
+    /// A file with a key of ACME clients, from tsig-keygen or keymgr -t: what they sign with it may
+    /// change the TXT records of _acme-challenge names, by updates as in RFC 2136
+    #[arg(long, value_name = "FILE", requires = "hub_kubeconfig")]
+    acme_key: Vec<PathBuf>,
+
     /// Where this server is, in degrees; clients of whom nothing is known count as here
     #[arg(long, value_name = "LAT,LON", allow_hyphen_values = true)]
     coordinates: Option<Coordinates>,
@@ -150,11 +159,12 @@ impl Dns {
         let start = Instant::now();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let options = self.options()?;
+        let mut options = self.options()?;
         let server = if let Some(config) = &self.config {
             Server::start(&options, ConfigFiles(config.clone()))?
         } else if let Some(kubeconfig) = &self.hub_kubeconfig {
             let client = client(kubeconfig).await?;
+            options.challenges = self.challenges(&client)?;
             Server::start(&options, Hub::for_dns(client, self.snapshot_dir.clone()))?
         } else {
             bail!("say where answers come from: --config FILE|DIR or --hub-kubeconfig FILE");
@@ -203,6 +213,18 @@ impl Dns {
             probe: !self.no_probes,
             ..Options::default()
         })
+    }
+
+    /// Who may update challenges. They are written to the hub, so that every server has them.
+    fn challenges(&self, client: &kube::Client) -> Result<Option<Challenges>> {
+        if self.acme_key.is_empty() {
+            return Ok(None);
+        }
+        let keys = self.acme_key.iter().map(|path| tsig_key::read(path));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let (writer, writes) = tokio::sync::mpsc::channel(MOST_WAITING_UPDATES);
+        tokio::spawn(limen_api::write_challenges(client.clone(), writes));
+        Ok(Some(Challenges { keys, writer }))
     }
 
     fn cookie_secret(&self) -> Result<Option<[u8; 16]>> {

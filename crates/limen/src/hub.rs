@@ -11,7 +11,7 @@ use kube::Client;
 use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
 use limen_dashboard::{Dashboard, DashboardOptions};
-use limen_hub::{Election, Federation, FederationOptions, Traffic, TrafficOptions};
+use limen_hub::{Election, Federation, FederationOptions, Traffic, TrafficOptions, VerifyHosts};
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
 use limen_sync::ObjectApi;
 use tokio::signal::unix::{SignalKind, signal};
@@ -80,6 +80,11 @@ pub(crate) struct Hub {
     #[arg(long, value_name = "DOMAIN", conflicts_with = "api_only")]
     domain: Option<String>,
 
+    /// Serve hosts outside the domain only after their owner has added a TXT record that allows it;
+    /// this resolver is asked for it
+    #[arg(long, value_name = "RESOLVER", conflicts_with = "api_only", value_parser = resolver)]
+    verify_hosts: Option<SocketAddr>,
+
     /// Serve the dashboard here, over plain HTTP: keep it on loopback or behind TLS of your own
     #[arg(long, value_name = "ADDR")]
     dashboard: Option<SocketAddr>,
@@ -108,7 +113,7 @@ impl Hub {
         };
         match (&self.kubeconfig, &self.data_dir) {
             (Some(kubeconfig), _) => {
-                on_existing(kubeconfig, self.domain.clone(), self.dashboard, stopped).await
+                on_existing(kubeconfig, self.hosts(), self.dashboard, stopped).await
             }
             (None, Some(folder)) => {
                 let folder = folder.clone();
@@ -123,6 +128,7 @@ impl Hub {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         let store = self.open_store(folder).await?;
+        let hosts = self.hosts();
         let server = Server::start(ServerOptions {
             data_dir: folder.to_owned(),
             listen: self.listen,
@@ -158,10 +164,14 @@ impl Hub {
             let client = Client::new(server.in_process(CONTROLLERS, &[MASTERS]), "default");
             // Hubs that share an etcd take turns; a folder has one hub at a time.
             let shared = self.store.is_some();
-            federate(client, Home::Embedded, self.domain, shared, stopped).await?;
+            federate(client, Home::Embedded, hosts, shared, stopped).await?;
         }
         server.stop().await;
         Ok(())
+    }
+
+    fn hosts(&self) -> Hosts {
+        Hosts { domain: self.domain.clone(), resolver: self.verify_hosts }
     }
 
     async fn open_store(&self, folder: &Path) -> Result<Arc<dyn Store>> {
@@ -191,6 +201,21 @@ impl Hub {
     }
 }
 
+/// Which hosts roots may have.
+struct Hosts {
+    domain: Option<String>,
+    /// Who is asked for proofs of hosts outside the domain.
+    resolver: Option<SocketAddr>,
+}
+
+/// An address, at port 53 unless it says otherwise.
+fn resolver(text: &str) -> Result<SocketAddr, String> {
+    let bare = || text.parse::<std::net::IpAddr>().map(|address| SocketAddr::new(address, 53));
+    text.parse()
+        .or_else(|_| bare())
+        .map_err(|_| format!("{text:?} is not an address of a resolver"))
+}
+
 /// Shows the hub at an address, if one is wanted.
 async fn serve_dashboard(
     listen: Option<SocketAddr>,
@@ -211,7 +236,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 /// Is the hub on somebody's Kubernetes.
 async fn on_existing(
     kubeconfig: &PathBuf,
-    domain: Option<String>,
+    hosts: Hosts,
     dashboard: Option<SocketAddr>,
     stopped: impl Future<Output = ()>,
 ) -> Result<()> {
@@ -225,14 +250,14 @@ async fn on_existing(
     if let Some(dashboard) = &dashboard {
         println!("The dashboard is at http://{}; log in with a token.", dashboard.address());
     }
-    federate(client, Home::Existing, domain, true, stopped).await
+    federate(client, Home::Existing, hosts, true, stopped).await
 }
 
 /// Federates until it is told to stop; where hubs are several, whenever it is this one's turn.
 async fn federate(
     client: Client,
     home: Home,
-    domain: Option<String>,
+    hosts: Hosts,
     shared: bool,
     stopped: impl Future<Output = ()>,
 ) -> Result<()> {
@@ -246,7 +271,11 @@ async fn federate(
                 election.win().await;
             }
             let mut options = TrafficOptions::new(api.clone());
-            options.domain.clone_from(&domain);
+            options.domain.clone_from(&hosts.domain);
+            if let Some(resolver) = hosts.resolver {
+                let hub = limen_hub::hub_id(&api).await?;
+                options.verify_hosts = Some(VerifyHosts { hub, resolver });
+            }
             let traffic = Traffic::start(options);
             let mut options = FederationOptions::new(api.clone(), home);
             options.front = Some(traffic.front());

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use super::listed::{Listed, events, secret_data};
 use super::objects::{Objects, SecretData};
 use super::{News, OwnEdge, Running, Source, disk, meet};
-use crate::{DnsZone, DnsZoneSpec, Edge, GlobalIngress};
+use crate::{DnsChallenge, DnsChallengeSpec, DnsZone, DnsZoneSpec, Edge, GlobalIngress};
 
 /// Changes come in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
@@ -83,6 +83,8 @@ impl Hub {
         let mut ingress_events = events::<GlobalIngress>(&self.client);
         let mut secret_events = events::<Secret>(&self.client);
         let mut zone_events = events::<DnsZone>(&self.client);
+        let mut challenges: Listed<Arc<DnsChallengeSpec>> = Listed::default();
+        let mut challenge_events = events::<DnsChallenge>(&self.client);
         // What is not polled is not asked for.
         let (gateway, dns) = (self.edge == EdgeKind::Gateway, self.edge == EdgeKind::Dns);
         let mut away = false;
@@ -110,6 +112,14 @@ impl Hub {
                     }
                     Err(error) => Some(error),
                 },
+                // Nothing waits for challenges, which seldom are there; a hub may not know them.
+                Some(event) = challenge_events.next(), if dns => {
+                    if let Ok(event) = event {
+                        let kept = |object: &DnsChallenge| Some(Arc::new(object.spec.clone()));
+                        due |= challenges.take(event, kept);
+                    }
+                    None
+                }
                 Some(event) = secret_events.next(), if gateway => match event {
                     Ok(event) => {
                         due |= secrets.take(event, |object| Some(secret_data(object)));
@@ -125,6 +135,7 @@ impl Hub {
                     let objects = Objects {
                         ingresses: ingresses.now.clone(),
                         zones: zones.now.clone(),
+                        challenges: challenges.now.clone(),
                         secrets: secrets.now.clone().into_iter().collect(),
                     };
                     // First what clients notice; writing tens of thousands of objects takes a while.

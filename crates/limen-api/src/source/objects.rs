@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use limen_core::global::Global;
 
-use crate::DnsZoneSpec;
+use crate::{DnsChallengeSpec, DnsZoneSpec};
 
 /// A namespace and a name in it.
 pub type Key = (String, String);
@@ -19,6 +19,9 @@ pub struct Objects {
     pub ingresses: BTreeMap<(String, String), Arc<Global>>,
     /// Zones that DNS servers answer for, by namespace and name.
     pub zones: BTreeMap<(String, String), Arc<DnsZoneSpec>>,
+    /// Answers to challenges, by namespace and name. They are not kept on disk: whoever asks for
+    /// them does so at once.
+    pub challenges: BTreeMap<(String, String), Arc<DnsChallengeSpec>>,
     /// Secrets by namespace and name.
     pub secrets: HashMap<(String, String), Arc<SecretData>>,
 }

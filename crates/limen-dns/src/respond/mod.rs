@@ -30,6 +30,7 @@ pub(crate) use rate::RateLimit;
 use crate::choose::{Choice, Family, point, sticky_prefix};
 use crate::metrics::{AllCounters, Counters};
 use crate::place::Places;
+use crate::update::Challenges;
 use crate::wire::edns::Edns;
 use crate::wire::query::{Query, Read, read};
 use crate::wire::{IN, Rcode, kind};
@@ -55,6 +56,8 @@ pub(crate) struct Common {
     pub(crate) nsid: Vec<u8>,
     pub(crate) rate_limit: RateLimit,
     pub(crate) counters: AllCounters,
+    /// Who may update challenges.
+    pub(crate) challenges: Option<Challenges>,
 }
 
 /// How a packet came.

@@ -43,6 +43,7 @@ fn responder() -> Responder {
         nsid: b"here".to_vec(),
         rate_limit: RateLimit { per_second: 0, slip: 0 },
         counters: AllCounters::default(),
+        challenges: None,
     }))
 }
 

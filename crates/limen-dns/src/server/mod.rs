@@ -86,6 +86,7 @@ impl Server {
             nsid: options.nsid.clone().into_bytes(),
             rate_limit: RateLimit { per_second: options.rate_limit, slip: SLIP },
             counters: AllCounters::default(),
+            challenges: options.challenges.clone(),
         });
         let (announce, ready) = watch::channel(false);
         let (stopping, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::udp::milliseconds;
 use crate::options::Options;
 use crate::respond::{Common, Responder, Transport};
+use crate::update::{self, Step};
 
 /// How much one client may have of the server.
 #[derive(Clone)]
@@ -73,10 +74,10 @@ impl Tcp {
                 common.counters.tcp_refused.add();
                 continue;
             };
-            let (responder, idle) = (responder.clone(), self.idle);
+            let (responder, common, idle) = (responder.clone(), common.clone(), self.idle);
             tokio::spawn(async move {
                 // How a connection ends is the client's business.
-                let _ = talk(stream, &seat, &responder, idle).await;
+                let _ = talk(stream, &seat, &responder, &common, idle).await;
             });
         }
     }
@@ -99,6 +100,7 @@ async fn talk(
     stream: TcpStream,
     seat: &Seat,
     responder: &Mutex<Responder>,
+    common: &Common,
     idle: Duration,
 ) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
@@ -113,7 +115,15 @@ async fn talk(
             stream.read_exact(&mut packet).await
         })
         .await??;
-        let answered = {
+        let answered = if update::is_update(&packet)
+            && let Some(challenges) = &common.challenges
+        {
+            answer = match challenges.read(&packet, &common.zones.load(), milliseconds()) {
+                Step::Answer(answer) => answer,
+                Step::Write(pending) => challenges.write(pending).await,
+            };
+            true
+        } else {
             let mut responder = responder.lock().unwrap_or_else(PoisonError::into_inner);
             responder.respond(&packet, seat.client, Transport::Tcp, milliseconds(), &mut answer)
         };

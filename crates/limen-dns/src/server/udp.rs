@@ -1,7 +1,7 @@
 //! The loop of a worker: many packets in with one system call, many answers out with another.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
 
 use crate::respond::{Common, Responder, Transport};
+use crate::update::{self, Step};
 
 /// Packets in one go.
 const BATCH: usize = 32;
@@ -19,7 +20,7 @@ const LONGEST: usize = 2048;
 
 /// Answers until it should stop.
 pub(super) fn run(common: Arc<Common>, socket: &UdpSocket, stopping: &AtomicBool) {
-    let mut responder = Responder::new(common);
+    let mut responder = Responder::new(common.clone());
     let mut questions = vec![[0; LONGEST]; BATCH];
     let mut answers: Vec<Vec<u8>> = (0..BATCH).map(|_| Vec::with_capacity(LONGEST)).collect();
     let mut incoming = MultiHeaders::preallocate(BATCH, None);
@@ -45,6 +46,22 @@ pub(super) fn run(common: Arc<Common>, socket: &UdpSocket, stopping: &AtomicBool
             let Some(client) = ip(from) else { continue };
             let packet = &question[..*length];
             let out = &mut answers[count];
+            if update::is_update(packet)
+                && let Some(challenges) = &common.challenges
+            {
+                match challenges.read(packet, &common.zones.load(), now) {
+                    Step::Answer(answer) => *out = answer,
+                    Step::Write(pending) => {
+                        if let (Ok(socket), Some(client)) = (socket.try_clone(), address(from)) {
+                            challenges.write_from_udp(pending, socket, client);
+                        }
+                        continue;
+                    }
+                }
+                addresses[count] = Some(*from);
+                count += 1;
+                continue;
+            }
             if responder.respond(packet, client, Transport::Udp, now, out) {
                 addresses[count] = Some(*from);
                 count += 1;
@@ -97,6 +114,13 @@ fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
         return Some(IpAddr::V4(four.ip()));
     }
     address.as_sockaddr_in6().map(|six| IpAddr::V6(six.ip()))
+}
+
+fn address(from: &SockaddrStorage) -> Option<SocketAddr> {
+    if let Some(four) = from.as_sockaddr_in() {
+        return Some(SocketAddr::new(IpAddr::V4(four.ip()), four.port()));
+    }
+    from.as_sockaddr_in6().map(|six| SocketAddr::new(IpAddr::V6(six.ip()), six.port()))
 }
 
 /// Milliseconds since 1970.

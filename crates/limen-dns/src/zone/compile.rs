@@ -12,7 +12,7 @@ use limen_api::{DnsZoneSpec, Nameserver};
 use limen_core::global::Global;
 
 use super::host::{Host, HostPlan, Ttls};
-use super::records::{RrSet, rrset};
+use super::records::{RrSet, rrset, txt};
 use super::services::{Federation, Services};
 use super::{Apex, Node, Nodes, Zones};
 use crate::knowledge::Knowledge;
@@ -25,6 +25,9 @@ const CALM_TTL: u32 = 30;
 const TROUBLE_TTL: u32 = 5;
 /// The TTL of records that seldom change.
 const STATIC_TTL: u32 = 300;
+
+/// Challenges are there for minutes, and asked for right after they have changed.
+const CHALLENGE_TTL: u32 = 1;
 
 /// What zones have that no object describes.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +101,7 @@ impl Compiler {
             // What somebody wrote into a DnsZone comes first.
             nodes.entry(name).or_insert(sets);
         }
+        add_challenges(objects, &zones.apexes, &mut nodes);
         let claims = claims(objects, &zones.apexes, &mut zones.problems);
         let mut hosts = HashMap::new();
         for (name, (text, globals)) in claims {
@@ -188,6 +192,23 @@ impl Compiler {
                 self.next_id += 1;
                 Arc::new(host)
             }
+        }
+    }
+}
+
+/// Answers to challenges of certificate authorities, beside what is there.
+fn add_challenges(objects: &Objects, apexes: &[Apex], nodes: &mut BTreeMap<Arc<[u8]>, Vec<RrSet>>) {
+    for challenge in objects.challenges.values() {
+        let Ok(name) = name::from_text(&challenge.name) else { continue };
+        if zone_of(&name, apexes).is_none() || challenge.texts.is_empty() {
+            continue;
+        }
+        let sets = nodes.entry(name.into()).or_default();
+        let mut data: Vec<Box<[u8]>> =
+            challenge.texts.iter().filter_map(|text| txt(text).ok()).map(Into::into).collect();
+        match sets.iter_mut().find(|set| set.kind == kind::TXT) {
+            Some(known) => known.data.append(&mut data),
+            None => sets.push(RrSet { kind: kind::TXT, ttl: CHALLENGE_TTL, data }),
         }
     }
 }

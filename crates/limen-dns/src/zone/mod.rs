@@ -33,6 +33,7 @@ pub(crate) struct Zones {
 }
 
 /// What is the same for all of a zone.
+#[derive(Default)]
 pub(crate) struct Apex {
     pub(crate) name: Arc<[u8]>,
     /// The data of its SOA record.

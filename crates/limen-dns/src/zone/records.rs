@@ -75,7 +75,7 @@ fn mx(text: &str) -> Result<Vec<u8>, String> {
     Ok(data)
 }
 
-fn txt(text: &str) -> Result<Vec<u8>, String> {
+pub(super) fn txt(text: &str) -> Result<Vec<u8>, String> {
     if text.len() > 4000 {
         return Err("a text is longer than 4000 bytes".to_owned());
     }

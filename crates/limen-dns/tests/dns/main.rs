@@ -2,6 +2,7 @@
 
 mod answers;
 mod bed;
+mod challenges;
 mod client;
 mod life;
 mod limits;

@@ -75,6 +75,7 @@ impl Known {
 impl World {
     /// A root is new or changed.
     pub(super) fn remember(&mut self, id: RootId, known: Known) {
+        self.prove = true;
         if let Ok(root) = &known.root {
             let rivals = self.claims.add(root);
             self.claimants_dirty(&rivals);
@@ -91,7 +92,7 @@ impl World {
     pub(super) fn forget(&mut self, id: &RootId) {
         self.unindex(id);
         let Some(known) = self.roots.remove(id) else { return };
-        self.publish = true;
+        (self.publish, self.prove) = (true, true);
         if let Ok(root) = &known.root {
             let rivals = self.claims.remove(root);
             self.claimants_dirty(&rivals);
@@ -169,11 +170,18 @@ impl World {
         let before = self.globals.get(&key).filter(|written| written.root_uid == root.uid);
         let before = before.map(|written| &*written.global);
         let (granted, denied) = self.claims.granted(root);
+        let (granted, unproven) = match &self.proving {
+            None => (granted, Vec::new()),
+            Some(proving) => {
+                let is_found = |proof: &_| proving.is_found(proof);
+                proving.proofs.granted(&root.namespace, granted, before, is_found)
+            }
+        };
         let policy = self.policy_of(id);
         let canary = policy.as_ref().and_then(|(policy, _)| self.canary_percent(policy));
         let default = Policy::default();
         let policy = policy.as_ref().map_or(&default, |(_, policy)| policy);
-        let compiled = match denied.is_empty() {
+        let compiled = match denied.is_empty() && unproven.is_empty() {
             true => compile(root, policy, canary, &self.members, before, time),
             false => {
                 let mut root = root.clone();
@@ -186,6 +194,7 @@ impl World {
             }
         };
         let mut remarks: Vec<String> = denied.iter().map(ToString::to_string).collect();
+        remarks.extend(unproven.iter().map(ToString::to_string));
         let changed = compiled.global.as_ref() != before;
         if let Some(known) = self.roots.get_mut(id) {
             self.publish |= known.compiled.is_none() && compiled.global.is_some();

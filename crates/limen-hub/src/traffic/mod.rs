@@ -17,6 +17,7 @@ mod edges;
 mod members;
 mod news;
 mod policies;
+mod proving;
 mod writing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,10 +37,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub use self::asking::{AskError, Drain, Drained, Picture, drain, undrain};
 pub use self::edges::Front;
 pub(crate) use self::edges::changed;
+pub use self::proving::VerifyHosts;
 
 use self::compiling::Known;
 use self::members::Link;
 use self::policies::KnownPolicy;
+use self::proving::Proving;
 use self::writing::Record;
 use crate::connect::SecretData;
 
@@ -54,6 +57,8 @@ pub struct TrafficOptions {
     pub api: ObjectApi,
     /// The domain under which roots without a host get one.
     pub domain: Option<String>,
+    /// How hosts outside that domain are proven; they need no proof unless said.
+    pub verify_hosts: Option<VerifyHosts>,
     /// Requests that the hub gets at the same time.
     pub concurrency: usize,
 }
@@ -61,7 +66,7 @@ pub struct TrafficOptions {
 impl TrafficOptions {
     /// The usual way.
     pub fn new(api: ObjectApi) -> Self {
-        Self { api, domain: None, concurrency: 32 }
+        Self { api, domain: None, verify_hosts: None, concurrency: 32 }
     }
 }
 
@@ -141,6 +146,10 @@ struct World {
     policies: BTreeMap<Key, KnownPolicy>,
     roots: HashMap<RootId, Known>,
     claims: Claims,
+    /// Proofs of hosts, where they are asked for.
+    proving: Option<Proving>,
+    /// Roots may need other proofs than before.
+    prove: bool,
     /// Roots by the Services, and by the Ingresses, of members that they lead to.
     by_service: HashMap<Key, BTreeSet<RootId>>,
     by_ingress: HashMap<Key, BTreeSet<RootId>>,
@@ -176,6 +185,8 @@ impl World {
             policies: BTreeMap::new(),
             roots: HashMap::new(),
             claims: Claims::default(),
+            proving: None,
+            prove: false,
             by_service: HashMap::new(),
             by_ingress: HashMap::new(),
             globals: HashMap::new(),
@@ -190,6 +201,10 @@ impl World {
         let (tell, mut seen) = mpsc::channel::<(Arc<Kind>, Seen)>(1024);
         let (observers, mut observed) = mpsc::channel(1024);
         self.observers = observers;
+        let (tell_proven, mut proven) = mpsc::channel(64);
+        let how = self.options.verify_hosts.as_ref();
+        self.proving =
+            how.map(|how| Proving::new(how, self.options.domain.clone(), tell_proven.clone()));
         for kind in news::kinds() {
             let api = self.options.api.clone();
             self.watchers.spawn(limen_sync::follow(api, kind.clone(), String::new(), tell.clone()));
@@ -201,6 +216,7 @@ impl World {
         loop {
             if self.complete() {
                 self.connect(&mut connections);
+                self.look_for_proofs();
                 self.compile_dirty();
                 self.publish_front();
                 self.write(&mut writes);
@@ -214,6 +230,7 @@ impl World {
                 () = stopping.cancelled() => break,
                 Some((kind, news)) = seen.recv() => self.see(&kind, news),
                 Some(observation) = observed.recv() => self.observe(observation),
+                Some(proof) = proven.recv() => self.proven(proof),
                 Some(Ok(done)) = writes.join_next() => self.written(done),
                 Some(Ok(made)) = connections.join_next() => self.connected(made),
                 _ = tick.tick() => self.tick(),

@@ -78,13 +78,17 @@ impl Bed {
     }
 
     pub(crate) async fn under(names: &[&str], domain: Option<&str>) -> Self {
+        Self::with(names, |options| options.domain = domain.map(str::to_owned)).await
+    }
+
+    pub(crate) async fn with(names: &[&str], change: impl FnOnce(&mut TrafficOptions)) -> Self {
         let mut rig = Rig::start(names).await;
         let mut upstreams = BTreeMap::new();
         for name in names {
             upstreams.insert((*name).to_owned(), Upstream::start(name).await);
         }
         let mut options = TrafficOptions::new(rig.hub.api());
-        options.domain = domain.map(str::to_owned);
+        change(&mut options);
         let traffic = Traffic::start(options);
         // The federation shows what is compiled.
         rig.stop_federation().await;

@@ -9,6 +9,7 @@ mod drains;
 mod edges;
 mod members;
 mod policies;
+mod proofs;
 #[path = "../federation/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests of the federation, which use more of it")]
 mod rig;

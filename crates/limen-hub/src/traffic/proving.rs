@@ -1,0 +1,189 @@
+//! Proofs of hosts: TXT records are asked for until they are there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use limen_core::compile::{Proof, Proofs};
+use limen_dns_wire::{name, u16_at};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::{RootId, World};
+
+const PATIENCE: Duration = Duration::from_secs(3);
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// Whoever has just written a record should not wait much longer than resolvers do.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const TXT: u16 = 16;
+
+/// How hosts outside the managed domain are proven.
+#[derive(Clone, Debug)]
+pub struct VerifyHosts {
+    /// What the hub is called in proofs; nobody else's.
+    pub hub: String,
+    /// Who is asked for the records.
+    pub resolver: SocketAddr,
+}
+
+/// What is being proven.
+pub(super) struct Proving {
+    pub(super) proofs: Proofs,
+    resolver: SocketAddr,
+    found: BTreeSet<Proof>,
+    asking: HashMap<Proof, AbortHandle>,
+    tell: mpsc::Sender<Proof>,
+}
+
+impl Proving {
+    pub(super) fn new(
+        how: &VerifyHosts,
+        domain: Option<String>,
+        tell: mpsc::Sender<Proof>,
+    ) -> Self {
+        Self {
+            proofs: Proofs { hub: how.hub.clone(), domain },
+            resolver: how.resolver,
+            found: BTreeSet::new(),
+            asking: HashMap::new(),
+            tell,
+        }
+    }
+
+    pub(super) fn is_found(&self, proof: &Proof) -> bool {
+        self.found.contains(proof)
+    }
+
+    /// Asks for exactly what some root still needs.
+    fn follow(&mut self, wanted: &BTreeSet<Proof>) {
+        self.found.retain(|proof| wanted.contains(proof));
+        self.asking.retain(|proof, task| {
+            let keep = wanted.contains(proof);
+            if !keep {
+                task.abort();
+            }
+            keep
+        });
+        for proof in wanted.difference(&self.found) {
+            if !self.asking.contains_key(proof) {
+                let asking = keep_asking(self.resolver, proof.clone(), self.tell.clone());
+                self.asking.insert(proof.clone(), tokio::spawn(asking).abort_handle());
+            }
+        }
+    }
+}
+
+impl Drop for Proving {
+    fn drop(&mut self) {
+        self.asking.values().for_each(AbortHandle::abort);
+    }
+}
+
+impl World {
+    /// Asks for what roots need, if some have come, gone or changed.
+    pub(super) fn look_for_proofs(&mut self) {
+        let Some(proving) = self.proving.as_mut().filter(|_| std::mem::take(&mut self.prove))
+        else {
+            return;
+        };
+        let roots = self.roots.values().filter_map(|known| known.root.as_ref().ok());
+        let wanted = roots.flat_map(|root| proving.proofs.of_root(root)).collect();
+        proving.follow(&wanted);
+    }
+
+    /// A record is there.
+    pub(super) fn proven(&mut self, proof: Proof) {
+        let Some(proving) = &mut self.proving else { return };
+        proving.asking.remove(&proof);
+        let concerned: Vec<RootId> = self
+            .roots
+            .iter()
+            .filter(|(_, known)| {
+                known.root.as_ref().is_ok_and(|root| proving.proofs.of_root(root).contains(&proof))
+            })
+            .map(|(id, _)| id.clone())
+            .collect();
+        proving.found.insert(proof);
+        self.dirty.extend(concerned);
+    }
+}
+
+async fn keep_asking(resolver: SocketAddr, proof: Proof, tell: mpsc::Sender<Proof>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match tokio::time::timeout(PATIENCE, texts(resolver, &proof.name)).await {
+            Ok(Ok(texts)) if texts.contains(&proof.text) => {
+                let _ = tell.send(proof).await;
+                return;
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(name = proof.name, %error, "cannot be looked up"),
+            Err(_) => tracing::warn!(name = proof.name, "the resolver does not answer"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The TXT records of a name.
+async fn texts(resolver: SocketAddr, name: &str) -> std::io::Result<Vec<String>> {
+    let wrong = |why: String| std::io::Error::new(std::io::ErrorKind::InvalidData, why);
+    let mut packet = rand::random::<[u8; 2]>().to_vec();
+    // Recursion is wished for, and one question asked.
+    packet.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    packet.extend(name::from_text(name).map_err(wrong)?);
+    packet.extend(TXT.to_be_bytes());
+    packet.extend([0, 1]);
+    let any = if resolver.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any).await?;
+    socket.connect(resolver).await?;
+    socket.send(&packet).await?;
+    let mut answer = vec![0; 4096];
+    loop {
+        let length = socket.recv(&mut answer).await?;
+        if length >= 12 && answer[..2] == packet[..2] && answer[2] & 0x80 != 0 {
+            answer.truncate(length);
+            break;
+        }
+    }
+    if answer[2] & 0x02 != 0 {
+        answer = by_tcp(resolver, &packet).await?;
+    }
+    read(&answer).ok_or_else(|| wrong("the answer is malformed".to_owned()))
+}
+
+async fn by_tcp(resolver: SocketAddr, packet: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(resolver).await?;
+    stream.write_all(&[&(packet.len() as u16).to_be_bytes(), packet].concat()).await?;
+    let mut answer = vec![0; usize::from(stream.read_u16().await?)];
+    stream.read_exact(&mut answer).await?;
+    Ok(answer)
+}
+
+fn read(answer: &[u8]) -> Option<Vec<String>> {
+    let (questions, answers) = (u16_at(answer, 4)?, u16_at(answer, 6)?);
+    let mut at = 12;
+    for _ in 0..questions {
+        at = name::skip(answer, at)? + 4;
+    }
+    let mut found = Vec::new();
+    for _ in 0..answers {
+        let after = name::skip(answer, at)?;
+        let start = after + 10;
+        at = start + usize::from(u16_at(answer, after + 8)?);
+        let mut data = answer.get(start..at)?;
+        if u16_at(answer, after)? != TXT {
+            continue;
+        }
+        let mut text = Vec::new();
+        while let [length, rest @ ..] = data {
+            let (part, after) = rest.split_at_checked(usize::from(*length))?;
+            text.extend_from_slice(part);
+            data = after;
+        }
+        found.push(String::from_utf8_lossy(&text).into_owned());
+    }
+    Some(found)
+}
