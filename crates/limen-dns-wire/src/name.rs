@@ -91,6 +91,21 @@ pub fn from_text(text: &str) -> Result<Box<[u8]>, String> {
     Ok(bytes.into())
 }
 
+/// A name as text, without a dot at its end.
+pub fn to_text(name: &[u8]) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    while let Some(length) = name.get(at).map(|length| usize::from(*length)).filter(|l| *l != 0) {
+        if !text.is_empty() {
+            text.push('.');
+        }
+        let label = name.get(at + 1..at + 1 + length).unwrap_or_default();
+        text.push_str(&String::from_utf8_lossy(label));
+        at += 1 + length;
+    }
+    text
+}
+
 /// Reads a name that may be compressed. Returns it in lower case, with the position after it.
 pub fn read_compressed(packet: &[u8], start: usize) -> Option<(Vec<u8>, usize)> {
     let mut name = Vec::new();

@@ -3,6 +3,7 @@
 mod clusters;
 mod connection;
 mod dns;
+mod dns_keys;
 mod gateway;
 mod hub;
 mod join;

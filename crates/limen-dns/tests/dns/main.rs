@@ -3,7 +3,11 @@
 mod answers;
 mod bed;
 mod client;
+mod dnssec;
+mod encrypted;
 mod life;
 mod limits;
 mod malformed;
 mod policies;
+mod transfers;
+mod tsig;
