@@ -32,6 +32,10 @@ pub struct DnsZoneSpec {
     /// How long while something is unhealthy or draining, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble_ttl_seconds: Option<u32>,
+    /// The federation whose Services have names in this zone, as in
+    /// `<service>.<namespace>.<federation>.svc.<zone>`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub federation: Option<String>,
     /// Records that no root makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<DnsRecord>,

@@ -1,88 +1,28 @@
 //! The control thread: objects and knowledge in, zones out; TCP and admin endpoints.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use limen_api::source::{News, Objects, OwnEdge, Source};
+use limen_core::edge::EdgeReport;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 use crate::admin;
-use crate::dnssec::{KeyFolder, KeyFolderError, Signer};
+use crate::dnssec::Signers;
 use crate::health::Health;
 use crate::knowledge::Knowledge;
 use crate::respond::Common;
 use crate::server::{Certificate, Speech, Tcp};
 use crate::transfer::{self, Notifier};
-use crate::wire::name;
-use crate::zone::{Compiler, ZoneDefaults, Zones};
+use crate::zone::{Compiler, ZoneDefaults};
 
 /// Knowledge comes in bursts when a cluster goes away; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
-
+/// How often it tells the hub that it is there.
+const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How often keys are looked for that somebody else has changed.
 const LOOK_FOR_KEYS: Duration = Duration::from_secs(2);
-
-/// How often signatures are made again that secondaries keep, in seconds.
-const RENEW: u64 = 24 * 3600;
-
-/// What signs the zones, kept for as long as the keys are the same.
-pub(crate) struct Signers {
-    folder: Option<KeyFolder>,
-    state: Vec<(PathBuf, Option<SystemTime>)>,
-    by_zone: HashMap<String, Arc<Signer>>,
-    /// When it was last looked at, in seconds since 1970.
-    attached: u64,
-}
-
-impl Signers {
-    pub(crate) fn new(folder: Option<KeyFolder>) -> Self {
-        Self { folder, state: Vec::new(), by_zone: HashMap::new(), attached: 0 }
-    }
-
-    /// Whether a zone can be signed.
-    pub(crate) fn check(&self, zone: &str) -> Result<(), KeyFolderError> {
-        let Some(folder) = &self.folder else { return Ok(()) };
-        folder.signer(zone, seconds()).map(|_| ())
-    }
-
-    fn have_changed(&self) -> bool {
-        let changed = |folder: &KeyFolder| folder.state() != self.state;
-        self.folder.as_ref().is_some_and(|folder| changed(folder) || self.are_old())
-    }
-
-    /// Whether signatures that others keep should be made again.
-    fn are_old(&self) -> bool {
-        seconds().saturating_sub(self.attached) > RENEW
-    }
-
-    /// Gives each zone what signs it. A zone whose keys cannot be read keeps those it had.
-    fn attach(&mut self, zones: &mut Zones, now: u64) {
-        let Some(folder) = &self.folder else { return };
-        let changed = self.have_changed();
-        for apex in &mut zones.apexes {
-            let zone = name::to_text(&apex.name);
-            if changed || !self.by_zone.contains_key(&zone) {
-                match folder.signer(&zone, now) {
-                    Ok(signer) => {
-                        self.by_zone.insert(zone.clone(), Arc::new(signer));
-                    }
-                    Err(error) => zones.problems.push(format!("zone {zone}: {error}")),
-                }
-            }
-            apex.signer = self.by_zone.get(&zone).cloned();
-        }
-        // Read after the keys, which may have been made just now.
-        self.state = folder.state();
-        self.attached = now;
-    }
-}
-
-fn seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
 
 /// What the control thread needs.
 pub(crate) struct Control {
@@ -95,12 +35,24 @@ pub(crate) struct Control {
     pub(crate) listeners: Vec<(std::net::TcpListener, Speech)>,
     pub(crate) certificate: Option<Arc<Certificate>>,
     pub(crate) admin: Option<std::net::TcpListener>,
+    /// What the hub is told of it, if it has a name.
+    pub(crate) own: OwnEdge,
 }
 
 /// Runs until it is dropped.
 pub(crate) async fn run(control: Control, source: Box<dyn Source>) {
-    let Control { common, defaults, signers, probe, ready, tcp, listeners, certificate, admin } =
-        control;
+    let Control {
+        common,
+        defaults,
+        signers,
+        probe,
+        ready,
+        tcp,
+        listeners,
+        certificate,
+        admin,
+        own,
+    } = control;
     if let Some(certificate) = certificate {
         tokio::spawn(certificate.follow());
     }
@@ -121,11 +73,29 @@ pub(crate) async fn run(control: Control, source: Box<dyn Source>) {
         }
     }
     let (publish, news) = mpsc::channel(16);
-    // It reports nothing of its own: whether targets are well is what gateways say.
-    let own = watch::Sender::new(OwnEdge::default());
+    let own = watch::Sender::new(own);
     tokio::spawn(source.run(publish, own.subscribe()));
+    tokio::spawn(keep_announcing(own));
     let compiler = Compiler::new(defaults);
     obey(&common, compiler, signers, Health::new(probe), news, &ready).await;
+}
+
+/// Tells the hub that it is there, and nothing else: whether targets are well is what gateways say.
+async fn keep_announcing(own: watch::Sender<OwnEdge>) {
+    if own.borrow().name.is_empty() {
+        return own.closed().await;
+    }
+    let mut beats = tokio::time::interval(HEARTBEAT);
+    loop {
+        beats.tick().await;
+        let seconds = i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX);
+        let report = EdgeReport { observed_at: Some(seconds), ..EdgeReport::default() };
+        own.send_modify(|own| own.report = Some(Arc::new(report)));
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 async fn obey(
@@ -161,7 +131,7 @@ async fn obey(
                 tokio::time::sleep(BURST).await;
                 health.catch_up();
             }
-            _ = look.tick() => if !signers.have_changed() {
+            _ = look.tick() => if !signers.have_changed(since_1970().as_secs()) {
                 continue;
             },
         }
@@ -183,7 +153,7 @@ fn apply(
     knowledge: &Knowledge,
 ) {
     let start = Instant::now();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970();
     let mut zones = compiler.compile(objects, knowledge, now.as_secs() as u32);
     signers.attach(&mut zones, now.as_secs());
     let known = common.zones.load();

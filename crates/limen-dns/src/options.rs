@@ -15,6 +15,8 @@ use crate::transfer::Secondary;
 /// What can be set when a server starts.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// What the hub and its dashboard call it; without a name it tells them nothing of itself.
+    pub name: String,
     /// Where to answer, by UDP and TCP.
     pub listen: Vec<SocketAddr>,
     /// Where to serve metrics and readiness.
@@ -23,6 +25,8 @@ pub struct Options {
     pub zones: Vec<String>,
     /// Who serves the zones that do not say.
     pub nameservers: Vec<Nameserver>,
+    /// The federation whose Services have names in zones that do not say.
+    pub federation: Option<String>,
     /// Where this server is, and with it everybody of whom nothing better is known.
     pub locality: Locality,
     /// A table of networks.
@@ -62,10 +66,12 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            name: String::new(),
             listen: Vec::new(),
             admin: None,
             zones: Vec::new(),
             nameservers: Vec::new(),
+            federation: None,
             locality: Locality::default(),
             networks: None,
             database: None,

@@ -13,7 +13,7 @@ use limen_core::locality::Coordinates;
 use limen_sync::ObjectApi;
 use serde_json::{Value, json};
 
-use crate::clusters::UNJOIN_ANNOTATION;
+use crate::clusters::{LET_GO, UNJOIN_ANNOTATION};
 use crate::connect::member_client;
 use crate::kinds::federated_types;
 use crate::renewal::new_token;
@@ -76,7 +76,7 @@ pub enum JoinError {
     Unknown(String),
     /// Leaves are still there.
     #[error(
-        "cluster {name} still holds {leaves} leaves after {seconds} s; see kubectl get cluster {name} -o yaml, then try again"
+        "the hub has not let go of cluster {name} within {seconds} s ({leaves} leaves are known there); see whether limen hub runs and what kubectl get cluster {name} -o yaml says, then try again"
     )]
     Unfinished {
         /// The member.
@@ -255,13 +255,18 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinErr
         let verdicts = cluster.status.as_ref().and_then(|status| status.verdicts.as_ref());
         verdicts.is_some_and(|verdicts| verdicts.api.verdict == Verdict::Healthy)
     };
+    // A count of leaves may be older than what is under way.
+    let let_go = |cluster: &Cluster| {
+        let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|known| known.type_ == LET_GO && known.status == "True")
+    };
     let started = tokio::time::Instant::now();
     // A member that cannot be reached keeps what it has.
     let mut waiting = healthy(&cluster);
     while waiting {
         let Some(cluster) = clusters.get_opt(name).await.map_err(read())? else { break };
         let leaves = cluster.status.as_ref().map_or(0, |status| status.leaves);
-        waiting = leaves > 0 && healthy(&cluster);
+        waiting = healthy(&cluster) && !(leaves == 0 && let_go(&cluster));
         if waiting && started.elapsed() > *patience {
             let (name, seconds) = (name.clone(), patience.as_secs());
             return Err(JoinError::Unfinished { name, leaves, seconds });

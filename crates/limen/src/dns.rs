@@ -12,6 +12,7 @@ use limen_dns::source::{ConfigFiles, Hub};
 use limen_dns::{CertificateFiles, KeyFolder, Options, Secondary, Server, TsigKey};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::coredns::CorednsConfig;
 use crate::dns_keys::{DnsDs, DnsRoll, tsig_key};
 use crate::gateway::client;
 
@@ -61,6 +62,10 @@ pub(crate) struct Dns {
     #[arg(long, value_name = "DIR", requires = "hub_kubeconfig")]
     snapshot_dir: Option<PathBuf>,
 
+    /// What the hub and its dashboard call it; without a name it does not show there
+    #[arg(long, value_name = "NAME", default_value = "", requires = "hub_kubeconfig")]
+    name: String,
+
     /// Where to answer, by UDP and TCP; name each address, 0.0.0.0 only where there is just one
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true)]
     listen: Vec<SocketAddr>,
@@ -72,6 +77,10 @@ pub(crate) struct Dns {
     /// A server of the zones, with its addresses if its name is in one of them
     #[arg(long, value_name = "NAME[=ADDR,...]", value_parser = nameserver)]
     nameserver: Vec<Nameserver>,
+
+    /// The federation whose Services have names in the zones, as in web.shop.NAME.svc.example.com
+    #[arg(long, value_name = "NAME")]
+    federation: Option<String>,
 
     /// A table of networks: where clients are
     #[arg(long, value_name = "FILE")]
@@ -154,6 +163,7 @@ pub(crate) struct Dns {
 /// What else `limen dns` does.
 #[derive(Subcommand)]
 enum DnsCommand {
+    CorednsConfig(CorednsConfig),
     Ds(DnsDs),
     Roll(DnsRoll),
 }
@@ -171,6 +181,10 @@ fn nameserver(text: &str) -> Result<Nameserver, String> {
 impl Dns {
     pub(crate) fn run(self) -> Result<()> {
         match &self.command {
+            Some(DnsCommand::CorednsConfig(config)) => {
+                print!("{}", config.stanza()?);
+                return Ok(());
+            }
             Some(DnsCommand::Ds(ds)) => return ds.run(),
             Some(DnsCommand::Roll(roll)) => return roll.run(),
             None => {}
@@ -223,10 +237,12 @@ impl Dns {
     fn options(&self) -> Result<Options> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Ok(Options {
+            name: self.name.clone(),
             listen: self.listen.clone(),
             admin: self.admin,
             zones: self.zone.clone(),
             nameservers: self.nameserver.clone(),
+            federation: self.federation.clone(),
             locality: Locality {
                 region: self.region.clone(),
                 zone: None,

@@ -9,7 +9,7 @@ use kube::Client;
 use limen_core::locality::Coordinates;
 use limen_hub::{JoinOptions, UnjoinOptions};
 
-use crate::connection::{HubConnection, block_on, config};
+use crate::connection::{HubConnection, HubToJoin, block_on, config};
 
 /// Let a cluster into the federation.
 #[derive(Args)]
@@ -50,7 +50,7 @@ pub(crate) struct Join {
     labels: Vec<(String, String)>,
 
     #[command(flatten)]
-    hub: HubConnection,
+    hub: HubToJoin,
 }
 
 impl Join {

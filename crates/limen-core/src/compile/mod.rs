@@ -23,6 +23,7 @@ mod hosts;
 mod member;
 mod policy;
 mod quorum;
+mod remarks;
 mod root;
 mod seen;
 mod targets;
@@ -41,6 +42,7 @@ pub use hosts::{Claim, Claims, Denied, generated_host};
 pub use member::{Digest, Member, SeenKind, Touched};
 pub use policy::{Capacity, Group, Policy, PolicyProblem, TargetReference, Weights};
 pub use quorum::{WayIn, quorum, reachable};
+pub use remarks::{ODD_FOR, Remarks};
 pub use root::{BackendSource, HOST_ANNOTATION, Listed, ListedObject, PortName, Root, RootError};
 pub use seen::{Key, Node, SeenIngress, SeenService, ServiceKind, ServicePort, Slice};
 
@@ -52,7 +54,8 @@ pub type Members = BTreeMap<Arc<str>, Member>;
 pub struct Compiled {
     /// What edges obey; nothing while no target has ever been ready.
     pub global: Option<Global>,
-    /// What a person should know: members that have endpoints and no way in, and the like.
+    /// What a person should know if it lasts: members that have endpoints and no way in, and the
+    /// like.
     pub remarks: Vec<String>,
 }
 

@@ -45,6 +45,8 @@ pub enum BackendSource {
         /// Its port.
         port: PortName,
     },
+    /// The load balancers of the root itself, a Service, in every member.
+    Balancers,
     /// Named objects of named members.
     Listed(Vec<Listed>),
 }
@@ -155,6 +157,15 @@ impl Root {
         Ok(root)
     }
 
+    /// What a Service asks for: names for its load balancers. Others have none.
+    pub fn of_service(service: &Value) -> Option<Self> {
+        (service["spec"]["type"] == "LoadBalancer").then(|| {
+            let mut root = Self::named(service, "v1", "Service");
+            root.backends.insert(root.reference.name.clone(), BackendSource::Balancers);
+            root
+        })
+    }
+
     fn add_backend(&mut self, backend: &Value) -> Result<String, RootError> {
         let service = &backend["service"];
         let Some(name) = service["name"].as_str() else {
@@ -206,6 +217,9 @@ impl Root {
     pub fn services(&self) -> impl Iterator<Item = Key> {
         self.backends.values().flat_map(|source| match source {
             BackendSource::Service { name, .. } => vec![(self.namespace.clone(), name.clone())],
+            BackendSource::Balancers => {
+                vec![(self.namespace.clone(), self.reference.name.clone())]
+            }
             BackendSource::Listed(listed) => listed
                 .iter()
                 .filter_map(|listed| match &listed.object {
@@ -222,6 +236,7 @@ impl Root {
         let mut leaf = Some(leaf).filter(|_| self.reference.kind == "Ingress");
         self.backends.values().flat_map(move |source| match source {
             BackendSource::Service { .. } => leaf.take().into_iter().collect(),
+            BackendSource::Balancers => Vec::new(),
             BackendSource::Listed(listed) => listed
                 .iter()
                 .filter_map(|listed| match &listed.object {

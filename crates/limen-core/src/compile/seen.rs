@@ -35,12 +35,16 @@ pub enum ServiceKind {
 /// A Service of a member.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeenService {
+    /// The root that it is a leaf of, by uid.
+    pub root_uid: Option<String>,
     /// How it is reached.
     pub kind: ServiceKind,
     /// Its ports.
     pub ports: Vec<ServicePort>,
     /// Addresses and names of its load balancer.
     pub balancers: Vec<String>,
+    /// Its addresses inside the cluster.
+    pub cluster_ips: Vec<String>,
     /// What it is a name for.
     pub external_name: Option<String>,
     /// Requests in a second that one endpoint can take.
@@ -123,7 +127,10 @@ impl SeenService {
         };
         let balancer = |entry: &Value| text(&entry["ip"]).or_else(|| text(&entry["hostname"]));
         let rate = annotations[RATE_ANNOTATION].as_str().and_then(|rate| rate.parse::<f64>().ok());
+        let inside = |ip: &Value| text(ip).filter(|ip| ip != "None");
         Self {
+            root_uid: text(&object["metadata"]["labels"][ROOT_LABEL]),
+            cluster_ips: items(&spec["clusterIPs"]).filter_map(inside).collect(),
             kind: match spec["type"].as_str() {
                 Some("NodePort") => ServiceKind::NodePort,
                 Some("LoadBalancer") => ServiceKind::LoadBalancer,

@@ -8,8 +8,10 @@ use super::seen::{Key, SeenIngress, SeenService, ServiceKind, ServicePort};
 use crate::global::{Address, Capacity, Protocol, Target, Verdict, Verdicts};
 
 /// A way in, before it is known whose it is.
+#[derive(Default)]
 struct Way {
     addresses: Vec<Address>,
+    local_addresses: Vec<String>,
     protocol: Protocol,
     ready: Option<u32>,
     rate: Option<f64>,
@@ -37,6 +39,7 @@ pub(super) fn of_backend(
             BackendSource::Service { name, port } => {
                 of_leaf(root, policy, cluster, member, name, port, remarks)
             }
+            BackendSource::Balancers => vec![of_balancer(root, member)],
             BackendSource::Listed(all) => {
                 let here = all.iter().filter(|listed| listed.cluster == **cluster);
                 here.filter_map(|listed| of_listed(member, listed, remarks)).collect()
@@ -108,13 +111,28 @@ fn of_leaf(
     ways
 }
 
+/// The load balancer of a member's leaf. A member without one has a target all the same: its
+/// clients have names to ask for, too.
+fn of_balancer(root: &Root, member: &Member) -> Way {
+    let key = (root.namespace.clone(), root.reference.name.clone());
+    let leaf = member.service(&key).filter(|leaf| leaf.root_uid.as_ref() == Some(&root.uid));
+    let Some(leaf) = leaf else { return Way { ready: Some(0), ..Way::default() } };
+    // A name has no port; the first is as good as any.
+    let port = leaf.ports.first().map_or(0, |port| port.port);
+    let hosts = leaf.balancers.iter().map(|host| Address { host: host.clone(), port });
+    let mut addresses: Vec<_> = hosts.collect();
+    addresses.sort();
+    let local_addresses = leaf.cluster_ips.clone();
+    Way { addresses, local_addresses, ready: Some(member.ready_endpoints(&key)), ..Way::default() }
+}
+
 fn of_listed(member: &Member, listed: &Listed, remarks: &mut Vec<String>) -> Option<Way> {
     let group = listed.group_name();
     let way = match &listed.object {
         ListedObject::Service(key, port) => of_service(member, key, port, None),
         ListedObject::Ingress(key) => member.ingress(key).map(|ingress| {
             let (addresses, protocol) = served(ingress);
-            Way { addresses, protocol, ready: None, rate: None, group: None }
+            Way { addresses, protocol, ..Way::default() }
         }),
     };
     if way.is_none() {
@@ -144,6 +162,7 @@ fn of_service(
         ready,
         rate: service.rate,
         group: service.group.clone(),
+        local_addresses: Vec::new(),
     };
     if let Some(name) = &service.external_name
         && service.kind == ServiceKind::ExternalName
@@ -213,6 +232,7 @@ fn finish(way: Way, cluster: &str, member: &Member, policy: &Policy, now: i64) -
             observed_at: Some(now),
         },
         addresses: way.addresses,
+        local_addresses: way.local_addresses,
     }
 }
 

@@ -17,6 +17,9 @@ pub struct Target {
     /// Where requests go: a member's ingress, a load balancer, node ports, or pods.
     #[serde(default)]
     pub addresses: Vec<Address>,
+    /// Addresses that are of use to clients inside the cluster only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub local_addresses: Vec<String>,
     /// What is spoken there.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub protocol: Protocol,

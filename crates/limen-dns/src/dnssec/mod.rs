@@ -26,6 +26,7 @@ mod folder;
 mod key;
 mod key_file;
 mod signer;
+mod signers;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ pub(crate) use cache::Signatures;
 pub(crate) use denial::{bitmap, next_name};
 pub(crate) use folder::ds_texts;
 pub(crate) use signer::{Content, Signer};
+pub(crate) use signers::Signers;
 
 pub use folder::{KeyFolder, KeyFolderError, KeyState, Rolled, StoredKey};
 

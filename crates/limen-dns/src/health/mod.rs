@@ -100,7 +100,9 @@ impl Health {
                 self.probes.insert(probe.clone(), task.abort_handle());
             }
         }
-        let names: HashSet<&str> = hosts().flat_map(|host| host.plan.names_to_look_up()).collect();
+        let mut names: HashSet<&str> =
+            hosts().flat_map(|host| host.plan.names_to_look_up()).collect();
+        names.extend(zones.lookups.iter().map(String::as_str));
         self.lookups.retain(|name, task| keep(names.contains(name.as_str()), task));
         self.knowledge.addresses.retain(|name, _| names.contains(name.as_str()));
         for name in names {

@@ -38,7 +38,7 @@ use crate::transfer::Secondary;
 use crate::wire::edns::Edns;
 use crate::wire::query::{Query, Read, read};
 use crate::wire::{IN, Rcode, kind};
-use crate::zone::{Found, Host, Node, Zones};
+use crate::zone::{Found, Host, Node, RrSet, Zones};
 use rate::{Limiter, Verdict};
 use reply::Reply;
 
@@ -46,6 +46,8 @@ use reply::Reply;
 const MOST_CHOICES: usize = 1 << 18;
 /// Addresses in one answer at most; they take turns.
 const MOST_ADDRESSES: usize = 16;
+/// Aliases that are followed within one answer.
+const MOST_ALIASES: u8 = 6;
 /// How long the answer to ANY is remembered.
 const ANY_TTL: u32 = 300;
 
@@ -88,6 +90,8 @@ struct Memory {
     signatures: Signatures,
     /// Goes up with every answer, so that equals take turns.
     turn: usize,
+    /// How many aliases have been followed for the answer in the making.
+    aliases: u8,
 }
 
 impl Responder {
@@ -96,7 +100,8 @@ impl Responder {
         let zones = Cache::new(common.zones.clone());
         let counters = common.counters.for_worker();
         let signatures = Signatures::default();
-        let memory = Memory { choices: HashMap::default(), limiter, signatures, turn: 0 };
+        let memory =
+            Memory { choices: HashMap::default(), limiter, signatures, turn: 0, aliases: 0 };
         Self { common, zones, counters, memory }
     }
 
@@ -303,6 +308,7 @@ impl Memory {
         }
         if let Some(alias) = node.records.iter().find(|set| set.kind == kind::CNAME) {
             reply.records(alias, 0);
+            self.follow(zones, alias, asked, reply);
             return true;
         }
         let Some(host) = &node.host else { return false };
@@ -314,6 +320,22 @@ impl Memory {
             _ => return false,
         };
         self.answer_host(host, family, asked, reply)
+    }
+
+    /// Answers for the name that an alias leads to, if that is ours: a forwarder in front asks no
+    /// second time.
+    fn follow(&mut self, zones: &Zones, alias: &RrSet, asked: &Asked<'_>, reply: &mut Reply<'_>) {
+        self.aliases += 1;
+        let node = alias.data.first().and_then(|name| zones.nodes.get(&**name));
+        let follows = !matches!(asked.query.kind, kind::ANY | kind::SOA | kind::CNAME);
+        if let (Some(name), Some(node)) = (alias.data.first(), node)
+            && follows
+            && self.aliases <= MOST_ALIASES
+            && reply.follow(name.len())
+        {
+            self.answer_from(zones, node, asked, reply);
+        }
+        self.aliases -= 1;
     }
 
     fn answer_host(

@@ -34,6 +34,8 @@ pub(super) struct Identity<'a> {
 pub(super) struct Reply<'a> {
     out: &'a mut Vec<u8>,
     after_question: usize,
+    /// The name that records are written for: that of the question, or an alias of it.
+    owner: [u8; 2],
     answers: u16,
     authorities: u16,
     pub(super) rcode: Rcode,
@@ -59,6 +61,7 @@ impl<'a> Reply<'a> {
         Self {
             out,
             after_question,
+            owner: TO_QUESTION,
             answers: 0,
             authorities: 0,
             rcode: Rcode::NoError,
@@ -113,9 +116,21 @@ impl<'a> Reply<'a> {
         self.answers > 0
     }
 
-    /// A record of the name that was asked for.
+    /// From here on the name that the last record leads to is answered for. `length` is that of
+    /// the name, which the record ends with. Whether that is possible.
+    pub(super) fn follow(&mut self, length: usize) -> bool {
+        let at = self.out.len() - length;
+        // A pointer reaches no further.
+        let reaches = at < 0x4000;
+        if reaches {
+            self.owner = (0xC000 | at as u16).to_be_bytes();
+        }
+        reaches
+    }
+
+    /// A record of the name that is answered for.
     pub(super) fn record(&mut self, kind: u16, ttl: u32, data: &[u8]) {
-        self.write(TO_QUESTION, kind, ttl, data);
+        self.write(self.owner, kind, ttl, data);
         self.answers += 1;
     }
 

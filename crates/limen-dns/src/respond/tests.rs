@@ -33,7 +33,7 @@ fn responder() -> Responder {
     let objects = Objects { ingresses: ingresses.into(), ..Objects::default() };
     let zones = vec!["example.com".to_owned()];
     let server = Nameserver { name: "ns.example.net".into(), addresses: Vec::new() };
-    let defaults = ZoneDefaults { zones, nameservers: vec![server] };
+    let defaults = ZoneDefaults { zones, nameservers: vec![server], federation: None };
     let zones = Compiler::new(defaults).compile(&objects, &Knowledge::default(), 1);
     assert!(zones.problems.is_empty(), "{:?}", zones.problems);
     Responder::new(Arc::new(Common {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use limen_api::Nameserver;
-use limen_api::source::Source;
+use limen_api::source::{OwnEdge, Source};
 use limen_dns_wire::tsig::TsigKey;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
@@ -23,8 +23,8 @@ pub(crate) use certificate::Certificate;
 pub use certificate::{CertificateError, CertificateFiles};
 pub(crate) use tcp::{Speech, Tcp};
 
-use crate::control::{self, Control, Signers};
-use crate::dnssec::{KeyFolderError, ds_texts};
+use crate::control::{self, Control};
+use crate::dnssec::{KeyFolderError, Signers, ds_texts};
 use crate::metrics::AllCounters;
 use crate::options::Options;
 use crate::place::{Places, PlacesError};
@@ -86,7 +86,7 @@ impl Server {
         let places = Places::read(options.locality.clone(), networks, options.database.as_deref())?;
         let signers = Signers::new(options.dnssec_keys.clone());
         for zone in &options.zones {
-            signers.check(zone)?;
+            signers.check(zone, udp::milliseconds() / 1000)?;
         }
         let workers = options.workers.max(1);
         let (mut listen, mut sockets, mut listeners) = (Vec::new(), Vec::new(), Vec::new());
@@ -125,6 +125,7 @@ impl Server {
         let defaults = ZoneDefaults {
             zones: options.zones.clone(),
             nameservers: nameservers(options, &server.listen),
+            federation: options.federation.clone(),
         };
         let control = Control {
             common: common.clone(),
@@ -136,6 +137,7 @@ impl Server {
             listeners,
             certificate,
             admin: admin_listener,
+            own: own_edge(options, &server.listen),
         };
         server.spawn_control(control, Box::new(source))?;
         for socket in sockets.into_iter().flatten() {
@@ -230,6 +232,17 @@ fn tsig_keys(options: &Options) -> Vec<TsigKey> {
         }
     }
     keys
+}
+
+/// What the hub is told of this server.
+fn own_edge(options: &Options, listen: &[SocketAddr]) -> OwnEdge {
+    let known = listen.iter().filter(|address| !address.ip().is_unspecified());
+    OwnEdge {
+        name: options.name.clone(),
+        addresses: known.map(ToString::to_string).collect(),
+        locality: options.locality.clone(),
+        report: None,
+    }
 }
 
 /// Who serves zones that do not say: who was named at the start, or else this server.

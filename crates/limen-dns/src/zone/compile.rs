@@ -13,6 +13,7 @@ use limen_core::global::Global;
 
 use super::host::{Host, HostPlan, Ttls};
 use super::records::{RrSet, rrset};
+use super::services::{Federation, Services};
 use super::{Apex, Node, Nodes, Zones};
 use crate::knowledge::Knowledge;
 use crate::wire::{kind, name};
@@ -32,6 +33,8 @@ pub(crate) struct ZoneDefaults {
     pub(crate) zones: Vec<String>,
     /// Who serves them.
     pub(crate) nameservers: Vec<Nameserver>,
+    /// The federation whose Services have names in zones that do not say.
+    pub(crate) federation: Option<String>,
 }
 
 /// Makes zones, one after the other.
@@ -45,7 +48,9 @@ pub(crate) struct Compiler {
 
 /// A zone object, checked and ready for use.
 struct ZoneParts {
+    zone: String,
     apex: Arc<[u8]>,
+    federation: Option<String>,
     mname: Box<[u8]>,
     rname: Box<[u8]>,
     negative_ttl: u32,
@@ -70,6 +75,7 @@ impl Compiler {
         let mut zones = Zones::default();
         let mut nodes: BTreeMap<Arc<[u8]>, Vec<RrSet>> = BTreeMap::new();
         let mut ttls = Vec::new();
+        let mut services = Services::default();
         for parts in self.parts(objects, &mut zones.problems) {
             zones.problems.extend(parts.unreachable.iter().cloned());
             zones.apexes.push(Apex {
@@ -79,9 +85,19 @@ impl Compiler {
                 signer: None,
             });
             ttls.push(parts.ttls);
+            if let Some(name) = parts.federation.as_ref().or(self.defaults.federation.as_ref()) {
+                let federation = Federation { name, zone: &parts.zone, ttls: parts.ttls };
+                services.add(objects, &federation, knowledge);
+            }
             for (name, set) in &parts.records {
                 nodes.entry(name.clone()).or_default().push(set.clone());
             }
+        }
+        zones.problems.append(&mut services.problems);
+        zones.lookups = services.lookups;
+        for (name, sets) in services.records {
+            // What somebody wrote into a DnsZone comes first.
+            nodes.entry(name).or_insert(sets);
         }
         let claims = claims(objects, &zones.apexes, &mut zones.problems);
         let mut hosts = HashMap::new();
@@ -299,6 +315,8 @@ fn check(spec: &DnsZoneSpec, default: &[Nameserver]) -> Result<ZoneParts, String
         }
     }
     Ok(ZoneParts {
+        zone: spec.zone.trim_end_matches('.').to_owned(),
+        federation: spec.federation.clone(),
         unreachable,
         mname: name::from_text(&nameservers[0].name)?,
         rname: mailbox_name(&mailbox)?,

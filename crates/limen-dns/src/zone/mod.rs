@@ -3,8 +3,9 @@
 mod compile;
 mod host;
 mod records;
+mod services;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -26,6 +27,8 @@ pub(crate) struct Zones {
     pub(crate) apexes: Vec<Apex>,
     /// What is wrong with the objects, for people.
     pub(crate) problems: Vec<String>,
+    /// Host names of load balancers whose addresses have to be known.
+    pub(crate) lookups: BTreeSet<String>,
     /// How many hosts are answered for.
     pub(crate) hosts: usize,
 }

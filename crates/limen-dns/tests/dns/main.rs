@@ -9,5 +9,6 @@ mod life;
 mod limits;
 mod malformed;
 mod policies;
+mod services;
 mod transfers;
 mod tsig;

@@ -1,9 +1,11 @@
 //! What must be asked before something can be decided, and what is done by the clock: what a
 //! person wanted who deleted a root unseen, and new credentials for members.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use limen_api::dialect::identity;
 use limen_core::federated::ObjectId;
 use limen_sync::ObjectApi;
 use tokio::task::JoinSet;
@@ -15,6 +17,8 @@ use crate::status;
 
 /// How long to wait before asking again.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How many records are read at a time: each tells of every member.
+const RECORDS: usize = 50;
 
 /// What came of asking.
 pub(super) enum Answer {
@@ -22,6 +26,8 @@ pub(super) enum Answer {
     Orphaned { root: Arc<ObjectId>, uid: String, orphaned: bool },
     /// A member has a new credential, or why it has none.
     Renewed { cluster: Arc<str>, outcome: Result<(), String> },
+    /// The records that an earlier hub wrote.
+    Records(HashMap<ObjectId, Box<str>>),
 }
 
 impl World {
@@ -35,7 +41,7 @@ impl World {
                 Answer::Orphaned { root: id, uid, orphaned }
             });
         }
-        if self.started && self.next_renewal <= Instant::now() {
+        if self.started.is_some() && self.next_renewal <= Instant::now() {
             self.next_renewal = Instant::now() + self.options.renew_every;
             self.renew_credentials(answers);
         }
@@ -82,6 +88,28 @@ impl World {
                 }
                 member.renewal_error = outcome.err();
                 self.record_member(&cluster);
+            }
+            Answer::Records(records) => self.records_before = Some(records),
+        }
+    }
+}
+
+/// Reads all records of roots, until it can. As text: as values they would take ten times the memory.
+pub(super) async fn records(api: ObjectApi) -> Answer {
+    let kind = status::report_kind();
+    loop {
+        let mut records = HashMap::new();
+        let read = api.each(&kind, "", RECORDS, |record| {
+            records.insert(identity(&record, &kind), status::recorded(&record));
+        });
+        match read.await {
+            Ok(_) => return Answer::Records(records),
+            Err(kube::Error::Api(unknown)) if unknown.code == 404 => {
+                return Answer::Records(HashMap::new());
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the records of roots cannot be read; trying again");
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }

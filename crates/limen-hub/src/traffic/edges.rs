@@ -157,6 +157,8 @@ impl World {
                     roots.insert(key, host.map(str::to_owned));
                 }
                 RootKind::FederatedIngress => federated.push(id.clone()),
+                // A member without a load balancer is not unwell for want of it.
+                RootKind::Service => continue,
             }
             for target in global.backends.iter().flat_map(|backend| &backend.targets) {
                 let verdict = endpoints.entry(&target.cluster).or_default();

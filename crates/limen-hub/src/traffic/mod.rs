@@ -107,6 +107,7 @@ struct RootId {
 enum RootKind {
     Ingress,
     FederatedIngress,
+    Service,
 }
 
 /// A GlobalIngress of the hub's own, as it is on the hub.
@@ -149,6 +150,8 @@ struct World {
     foreign: BTreeSet<Key>,
 
     dirty: BTreeSet<RootId>,
+    /// Roots that there will be more to say about, and when.
+    odd_until: BTreeSet<(i64, RootId)>,
     records: Queue<Record>,
 }
 
@@ -178,6 +181,7 @@ impl World {
             globals: HashMap::new(),
             foreign: BTreeSet::new(),
             dirty: BTreeSet::new(),
+            odd_until: BTreeSet::new(),
             records: Queue::default(),
         }
     }

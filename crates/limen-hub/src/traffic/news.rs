@@ -17,8 +17,8 @@ use crate::federation::secret_data;
 const GROUP: &str = "limen.dev/v1alpha1";
 
 /// The kinds of the hub that matter.
-pub(super) fn kinds() -> &'static [Arc<Kind>; 7] {
-    static KINDS: LazyLock<[Arc<Kind>; 7]> = LazyLock::new(|| {
+pub(super) fn kinds() -> &'static [Arc<Kind>; 8] {
+    static KINDS: LazyLock<[Arc<Kind>; 8]> = LazyLock::new(|| {
         [
             (GROUP, "Cluster", "clusters", false),
             (GROUP, "Edge", "edges", false),
@@ -26,6 +26,7 @@ pub(super) fn kinds() -> &'static [Arc<Kind>; 7] {
             (GROUP, "FederatedIngress", "federatedingresses", true),
             (GROUP, "GlobalIngress", "globalingresses", true),
             ("networking.k8s.io/v1", "Ingress", "ingresses", true),
+            ("v1", "Service", "services", true),
             ("v1", "Secret", "secrets", true),
         ]
         .map(limen_api::kind)
@@ -79,6 +80,7 @@ impl World {
             "GlobalIngress" => self.globals.keys().chain(&self.foreign).cloned().collect(),
             "Ingress" => roots(RootKind::Ingress),
             "FederatedIngress" => roots(RootKind::FederatedIngress),
+            "Service" => roots(RootKind::Service),
             _ => {
                 let names = self.secrets.keys();
                 names.map(|name| (NAMESPACE.to_owned(), name.clone())).collect()
@@ -114,6 +116,10 @@ impl World {
                 let root = root.map(|root| root.root()).map_err(|error| error.to_string());
                 self.root_changed(RootKind::FederatedIngress, &key, object, root);
             }
+            "Service" => match Root::of_service(&object) {
+                Some(root) => self.root_changed(RootKind::Service, &key, object, Ok(root)),
+                None => self.root_gone(&id(RootKind::Service, &key)),
+            },
             _ if key.0 == NAMESPACE => {
                 self.secrets.insert(key.1, secret_data(&object));
                 self.reconnect = true;
@@ -139,6 +145,7 @@ impl World {
             }
             "Ingress" => self.root_gone(&id(RootKind::Ingress, key)),
             "FederatedIngress" => self.root_gone(&id(RootKind::FederatedIngress, key)),
+            "Service" => self.root_gone(&id(RootKind::Service, key)),
             _ if key.0 == NAMESPACE => {
                 self.secrets.remove(&key.1);
                 self.reconnect = true;
@@ -206,16 +213,22 @@ fn id(kind: RootKind, key: &Key) -> RootId {
     RootId { kind, namespace: key.0.clone(), name: key.1.clone() }
 }
 
-/// What the compiled objects of FederatedIngresses are called, so that an Ingress may have the
-/// same name.
+/// What the compiled objects of FederatedIngresses and Services are called, so that an Ingress may
+/// have the same name.
 const PREFIX: &str = "federatedingress.";
+const SERVICE_PREFIX: &str = "service.";
 
 /// The roots that a compiled object could be of.
-pub(super) fn roots_of((namespace, name): &Key) -> [RootId; 2] {
+pub(super) fn roots_of((namespace, name): &Key) -> [RootId; 3] {
     let root =
         |kind, name: &str| RootId { kind, namespace: namespace.clone(), name: name.to_owned() };
     let bare = name.strip_prefix(PREFIX).unwrap_or(name);
-    [root(RootKind::Ingress, name), root(RootKind::FederatedIngress, bare)]
+    let service = name.strip_prefix(SERVICE_PREFIX).unwrap_or(name);
+    [
+        root(RootKind::Ingress, name),
+        root(RootKind::FederatedIngress, bare),
+        root(RootKind::Service, service),
+    ]
 }
 
 impl RootId {
@@ -224,6 +237,7 @@ impl RootId {
         let name = match self.kind {
             RootKind::Ingress => self.name.clone(),
             RootKind::FederatedIngress => format!("{PREFIX}{}", self.name),
+            RootKind::Service => format!("{SERVICE_PREFIX}{}", self.name),
         };
         (self.namespace.clone(), name)
     }

@@ -146,6 +146,7 @@ impl World {
         let kind = match id.kind {
             RootKind::Ingress => "Ingress",
             RootKind::FederatedIngress => "FederatedIngress",
+            RootKind::Service => "Service",
         };
         let from = (id.namespace.clone(), String::new());
         let here = self.policies.range(from..).take_while(|(key, _)| key.0 == id.namespace);

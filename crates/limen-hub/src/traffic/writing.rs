@@ -239,6 +239,11 @@ impl RootId {
             RootKind::FederatedIngress => {
                 object_id(("FederatedIngress", "federatedingresses"), &key)
             }
+            RootKind::Service => ObjectId {
+                kind: limen_api::kind(("v1", "Service", "services", true)),
+                namespace: Some(key.0),
+                name: key.1,
+            },
             RootKind::Ingress => ObjectId {
                 kind: limen_api::kind(("networking.k8s.io/v1", "Ingress", "ingresses", true)),
                 namespace: Some(key.0),

@@ -2,6 +2,9 @@
 //! get.
 
 mod bed;
+#[path = "../../../limen-dns/tests/dns/client.rs"]
+#[allow(dead_code, reason = "shared with the tests of the DNS server, which use more of it")]
+mod client;
 mod drains;
 mod edges;
 mod members;
@@ -9,4 +12,5 @@ mod policies;
 #[path = "../federation/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests of the federation, which use more of it")]
 mod rig;
+mod services;
 mod stories;

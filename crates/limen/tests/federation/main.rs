@@ -3,4 +3,5 @@
 
 mod bad_days;
 mod commands;
+mod output;
 mod processes;

@@ -159,8 +159,12 @@ impl Said {
         String::from_utf8_lossy(&self.0.stdout).into_owned()
     }
 
+    pub(crate) fn err(&self) -> String {
+        String::from_utf8_lossy(&self.0.stderr).into_owned()
+    }
+
     pub(crate) fn all(&self) -> String {
-        format!("{}{}", self.out(), String::from_utf8_lossy(&self.0.stderr))
+        format!("{}{}", self.out(), self.err())
     }
 }
 

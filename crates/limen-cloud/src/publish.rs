@@ -1,0 +1,164 @@
+//! The loop: whenever the hub has news, when a lease is to be renewed, and again after trouble.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use limen_api::source::{News, Objects, OwnEdge, Source};
+use limen_core::publish::{Publisher, wanted};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+/// The shortest time between two rounds: news come in bursts.
+const BREATH: Duration = Duration::from_millis(200);
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// What is published.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Who publishes, and in which zone.
+    pub publisher: Publisher,
+    /// How long answers are remembered where no policy says otherwise, in seconds.
+    pub ttl: u32,
+    /// Only say what would be changed.
+    pub dry_run: bool,
+}
+
+/// Where it is published.
+pub enum Place {
+    /// A DNS server that takes updates.
+    #[cfg(feature = "rfc2136")]
+    Rfc2136(crate::Rfc2136),
+    /// Objects that external-dns publishes.
+    #[cfg(feature = "dns-endpoint")]
+    DnsEndpoints(crate::DnsEndpoints),
+}
+
+/// What came of one round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// What was changed, or would be.
+    pub changed: Vec<String>,
+    /// What somebody else was faster with: it is looked at again.
+    pub overtaken: Vec<String>,
+    /// What is left alone, and why.
+    pub remarks: Vec<String>,
+}
+
+/// Why nothing, or not all, could be published.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// The DNS server.
+    #[cfg(feature = "rfc2136")]
+    #[error(transparent)]
+    Rfc2136(#[from] crate::UpdateError),
+    /// The API that takes the objects.
+    #[cfg(feature = "dns-endpoint")]
+    #[error(transparent)]
+    DnsEndpoint(#[from] crate::EndpointError),
+}
+
+/// Publishes what these objects say.
+pub async fn publish_once(
+    place: &Place,
+    settings: &Settings,
+    objects: &Objects,
+) -> Result<Round, PublishError> {
+    let globals = objects.ingresses.values().map(|global| &**global);
+    let (wanted, remarks) = wanted(globals, &settings.publisher.zone, settings.ttl);
+    let mut round = match place {
+        #[cfg(feature = "rfc2136")]
+        Place::Rfc2136(server) => server.publish(settings, &wanted, now()).await?,
+        #[cfg(feature = "dns-endpoint")]
+        Place::DnsEndpoints(objects) => objects.publish(settings, &wanted).await?,
+    };
+    round.remarks.extend(remarks);
+    Ok(round)
+}
+
+/// Publishes for as long as it is polled.
+pub async fn keep_publishing(place: Place, settings: Settings, source: impl Source) {
+    let (publish, mut news) = mpsc::channel(16);
+    let own = watch::Sender::new(OwnEdge::default());
+    let running = Box::new(source).run(publish, own.subscribe());
+    tokio::pin!(running);
+    let mut objects: Option<Objects> = None;
+    let mut due = Instant::now();
+    let mut retry = FIRST_RETRY;
+    let mut said: Vec<String> = Vec::new();
+    loop {
+        tokio::select! {
+            // A source that has ended leaves its last objects in force, and leases are renewed.
+            () = &mut running, if !news.is_closed() => news.close(),
+            Some(latest) = news.recv() => {
+                match latest {
+                    News::Objects(latest) => {
+                        objects = Some(latest);
+                        due = due.min(Instant::now());
+                    }
+                    News::Trouble(trouble) => tracing::warn!("{trouble}"),
+                    News::Edges(_) => {}
+                }
+                continue;
+            }
+            () = tokio::time::sleep_until(due), if objects.is_some() => {}
+        }
+        let Some(current) = &objects else { continue };
+        match publish_once(&place, &settings, current).await {
+            Ok(round) => {
+                retry = FIRST_RETRY;
+                report(&round, &mut said);
+                let lease = u64::try_from(settings.publisher.lease).unwrap_or(3);
+                let next = match round.overtaken.is_empty() {
+                    true => Duration::from_secs((lease / 6).max(1)),
+                    false => FIRST_RETRY,
+                };
+                due = Instant::now() + next;
+            }
+            Err(error) => {
+                tracing::error!(again_in = ?retry, "cannot publish: {error}");
+                due = Instant::now() + retry;
+                retry = (retry * 2).min(LAST_RETRY);
+            }
+        }
+        tokio::time::sleep(BREATH).await;
+    }
+}
+
+/// The first objects of a source, or what is the matter with it.
+pub async fn first_objects(source: impl Source) -> Result<Objects, String> {
+    let (publish, mut news) = mpsc::channel(16);
+    let own = watch::Sender::new(OwnEdge::default());
+    let mut running = Box::new(source).run(publish, own.subscribe());
+    loop {
+        let latest = tokio::select! {
+            latest = news.recv() => latest,
+            () = &mut running => news.try_recv().ok(),
+        };
+        match latest {
+            Some(News::Objects(objects)) => return Ok(objects),
+            Some(News::Trouble(trouble)) => return Err(trouble),
+            Some(News::Edges(_)) => {}
+            None => return Err("there are no objects to publish".to_owned()),
+        }
+    }
+}
+
+/// Says what was done, and once what cannot be done.
+fn report(round: &Round, said: &mut Vec<String>) {
+    for change in &round.changed {
+        tracing::info!("{change}");
+    }
+    for lost in &round.overtaken {
+        tracing::warn!("somebody else was faster, looking again: {lost}");
+    }
+    for remark in round.remarks.iter().filter(|remark| !said.contains(remark)) {
+        tracing::warn!("{remark}");
+    }
+    said.clone_from(&round.remarks);
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,207 @@
+use super::*;
+use crate::global::{Address, Backend, PathRule, PathType, Rule, TrafficRules};
+
+const NOW: i64 = 1_700_000_000;
+
+fn publisher(owner: &str) -> Publisher {
+    Publisher { owner: owner.to_owned(), zone: "example.com".to_owned(), lease: 300 }
+}
+
+fn target(cluster: &str, host: &str, ready: u32) -> Target {
+    Target {
+        cluster: cluster.to_owned(),
+        addresses: vec![Address { host: host.to_owned(), port: 80 }],
+        ready_endpoints: Some(ready),
+        ..Target::default()
+    }
+}
+
+fn global(host: &str, targets: Vec<Target>) -> Global {
+    let path = PathRule { path: "/".into(), path_type: PathType::Prefix, backend: "web".into() };
+    Global {
+        rules: vec![Rule { host: host.to_owned(), paths: vec![path] }],
+        backends: vec![Backend { name: "web".to_owned(), targets }],
+        ..Global::default()
+    }
+}
+
+fn wants(globals: &[Global]) -> Wanted {
+    let (wanted, remarks) = wanted(globals.iter(), "example.com", 30);
+    assert!(remarks.is_empty(), "{remarks:?}");
+    wanted
+}
+
+fn lines(wanted: &Wanted) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (host, sets) in wanted {
+        for (kind, records) in sets {
+            let data: Vec<_> = records.data.iter().map(String::as_str).collect();
+            lines.push(format!("{host} {} {} {}", records.ttl, kind.name(), data.join(" ")));
+        }
+    }
+    lines
+}
+
+/// A server: makes a change if what it asks for is so.
+fn make(zone: &mut Zone, change: &Change) -> bool {
+    let holds = |prerequisite: &Prerequisite| match prerequisite {
+        Prerequisite::Absent(name, kind) => !zone.contains_key(&(name.clone(), *kind)),
+        Prerequisite::Exactly(name, kind, data) => {
+            zone.get(&(name.clone(), *kind)).is_some_and(|records| records.data == *data)
+        }
+    };
+    if !change.prerequisites.iter().all(holds) {
+        return false;
+    }
+    for update in &change.updates {
+        match update {
+            Update::Remove(name, kind) => drop(zone.remove(&(name.clone(), *kind))),
+            Update::Add(name, kind, records) => {
+                zone.insert((name.clone(), *kind), records.clone());
+            }
+        }
+    }
+    true
+}
+
+fn publish(owner: &str, globals: &[Global], zone: &mut Zone, now: i64) -> Vec<String> {
+    let plan = plan(&publisher(owner), &wants(globals), zone, now);
+    for change in &plan.changes {
+        assert!(make(zone, change), "{change:?}");
+    }
+    plan.remarks
+}
+
+fn addresses(zone: &Zone, host: &str) -> Vec<String> {
+    let found = zone.get(&(host.to_owned(), RecordKind::A));
+    found.map(|records| records.data.iter().cloned().collect()).unwrap_or_default()
+}
+
+#[test]
+fn the_best_clusters_are_wanted() {
+    let ready = target("a", "192.0.2.1", 1);
+    for (targets, failover, expected) in [
+        (
+            vec![ready.clone(), target("b", "2001:db8::2", 2)],
+            vec![],
+            vec!["shop.example.com 30 A 192.0.2.1", "shop.example.com 30 AAAA 2001:db8::2"],
+        ),
+        (
+            vec![ready.clone(), target("b", "192.0.2.2", 0)],
+            vec![],
+            vec!["shop.example.com 5 A 192.0.2.1"],
+        ),
+        (
+            vec![target("a", "192.0.2.1", 0), target("b", "192.0.2.2", 0)],
+            vec![],
+            vec!["shop.example.com 5 A 192.0.2.1 192.0.2.2"],
+        ),
+        (
+            vec![ready.clone(), target("b", "192.0.2.2", 1)],
+            vec!["b".to_owned(), "a".to_owned()],
+            vec!["shop.example.com 30 A 192.0.2.2"],
+        ),
+        (
+            vec![target("a", "LB.cloud.test.", 1)],
+            vec![],
+            vec!["shop.example.com 30 CNAME lb.cloud.test"],
+        ),
+    ] {
+        let mut global = global("Shop.example.com", targets);
+        global.traffic = TrafficRules { failover, ..TrafficRules::default() };
+        assert_eq!(lines(&wants(&[global])), expected);
+    }
+}
+
+#[test]
+fn hosts_of_other_zones_are_not_wanted() {
+    let globals = ["shop.example.org", "notexample.com", "*.example.com"]
+        .map(|host| global(host, vec![target("a", "192.0.2.1", 1)]));
+    assert_eq!(lines(&wants(&globals)), ["*.example.com 30 A 192.0.2.1"]);
+}
+
+#[test]
+fn what_is_published_changes_and_goes_with_its_root() {
+    let mut zone = Zone::new();
+    let both = |first| {
+        [global(
+            "shop.example.com",
+            vec![target("a", "192.0.2.1", first), target("b", "192.0.2.2", 1)],
+        )]
+    };
+    publish("one", &both(1), &mut zone, NOW);
+    assert_eq!(addresses(&zone, "shop.example.com"), ["192.0.2.1", "192.0.2.2"]);
+    let again = plan(&publisher("one"), &wants(&both(1)), &zone, NOW + 10);
+    assert_eq!(again, Plan::default(), "what is as it should be is left alone");
+    publish("one", &both(0), &mut zone, NOW);
+    assert_eq!(addresses(&zone, "shop.example.com"), ["192.0.2.2"]);
+    publish("one", &[], &mut zone, NOW);
+    let names: Vec<_> = zone.keys().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["_limen-lease-one.example.com"]);
+}
+
+#[test]
+fn records_without_a_mark_are_never_touched() {
+    let mut zone = Zone::new();
+    let by_hand = Records { ttl: 300, data: ["198.51.100.1".to_owned()].into() };
+    zone.insert(("shop.example.com".to_owned(), RecordKind::A), by_hand);
+    let before = zone.clone();
+    let remarks = publish(
+        "one",
+        &[global("shop.example.com", vec![target("a", "192.0.2.1", 1)])],
+        &mut zone,
+        NOW,
+    );
+    assert!(remarks[0].contains("nobody marked"), "{remarks:?}");
+    zone.retain(|(name, _), _| !name.starts_with("_limen-lease"));
+    assert_eq!(zone, before);
+}
+
+#[test]
+fn an_owner_keeps_its_names_for_as_long_as_it_lives() {
+    let mut zone = Zone::new();
+    let theirs = [global("shop.example.com", vec![target("a", "192.0.2.1", 1)])];
+    let ours = [global("shop.example.com", vec![target("b", "192.0.2.2", 1)])];
+    publish("one", &theirs, &mut zone, NOW);
+    let remarks = publish("two", &ours, &mut zone, NOW + 299);
+    assert!(remarks[0].contains("belongs to one"), "{remarks:?}");
+    assert_eq!(addresses(&zone, "shop.example.com"), ["192.0.2.1"]);
+    publish("two", &ours, &mut zone, NOW + 301);
+    assert_eq!(addresses(&zone, "shop.example.com"), ["192.0.2.2"]);
+}
+
+#[test]
+fn survivors_retract_what_a_lost_owner_left() {
+    let mut zone = Zone::new();
+    publish("one", &[global("*.example.com", vec![target("a", "192.0.2.1", 1)])], &mut zone, NOW);
+    publish("two", &[], &mut zone, NOW + 299);
+    assert_eq!(addresses(&zone, "*.example.com"), ["192.0.2.1"]);
+    publish("two", &[], &mut zone, NOW + 301);
+    assert!(addresses(&zone, "*.example.com").is_empty());
+}
+
+#[test]
+fn an_owner_that_comes_back_in_between_wins() {
+    let mut zone = Zone::new();
+    let theirs = [global("shop.example.com", vec![target("a", "192.0.2.1", 1)])];
+    publish("one", &theirs, &mut zone, NOW);
+    let late = plan(&publisher("two"), &Wanted::new(), &zone, NOW + 301);
+    publish("one", &theirs, &mut zone, NOW + 301);
+    let retraction = late.changes.last().unwrap();
+    assert!(retraction.what.starts_with("retract"), "{late:?}");
+    assert!(!make(&mut zone, retraction), "it is alive again");
+    assert_eq!(addresses(&zone, "shop.example.com"), ["192.0.2.1"]);
+}
+
+#[test]
+fn of_two_who_want_the_same_free_name_one_gets_it() {
+    let mut zone = Zone::new();
+    let wanted = wants(&[global("shop.example.com", vec![target("a", "192.0.2.1", 1)])]);
+    let (one, two) = (
+        plan(&publisher("one"), &wanted, &zone, NOW),
+        plan(&publisher("two"), &wanted, &zone, NOW),
+    );
+    assert!(one.changes.iter().all(|change| make(&mut zone, change)));
+    let made: Vec<bool> = two.changes.iter().map(|change| make(&mut zone, change)).collect();
+    assert_eq!(made, [true, false], "its lease, and not the name");
+}
