@@ -29,7 +29,7 @@ impl Shares {
         elapsed: f64,
     ) {
         let mut used = HashMap::new();
-        for ingress in snapshot.ingresses.iter() {
+        for ingress in &snapshot.ingresses {
             for (backend, global) in ingress.backends.iter().zip(&ingress.global.backends) {
                 let capacities = capacities(backend, rates, peers);
                 if capacities.iter().all(Option::is_none) {
@@ -78,6 +78,7 @@ fn capacities(
     let capacity = |index: usize| {
         let state = &backend.targets[index];
         let (cluster, group) = (&state.target.cluster, state.target.group.as_ref());
+        let Some(load) = state.flow.utilisation() else { return state.capacity };
         let own = of.and_then(|of| Some(of.target(cluster, group)?.sent.get())).unwrap_or(0.0);
         let here = |peer: &Peer| {
             let demand = peer.report.wanted(&backend.ingress, &backend.name)?;
@@ -87,7 +88,7 @@ fn capacities(
             Some(sent.next()?.requests_per_second)
         };
         let others: f64 = peers.values().filter_map(|(peer, _)| here(peer)).sum();
-        state.flow.capacity(|load| capacity_at(own + others, load)).or(state.capacity)
+        capacity_at(own + others, load).or(state.capacity)
     };
     (0..backend.targets.len()).map(capacity).collect()
 }
