@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::clusters::{LET_GO, UNJOIN_ANNOTATION};
 use crate::connect::member_client;
+use crate::farewell::take_traffic_away;
 use crate::kinds::federated_types;
 use crate::renewal::new_token;
 use crate::setup::cluster_object;
@@ -82,6 +83,18 @@ pub enum JoinError {
     /// There is no such member.
     #[error("there is no cluster {0}; limen clusters lists them")]
     Unknown(String),
+    /// Clients are still sent there.
+    #[error(
+        "clients are still sent to cluster {name} for {backends} backends {seconds} s after it was drained; see whether limen hub runs, then try again"
+    )]
+    StillServing {
+        /// The member.
+        name: String,
+        /// How many backends it serves.
+        backends: usize,
+        /// How long was waited.
+        seconds: u64,
+    },
     /// Leaves are still there.
     #[error(
         "the hub has not let go of cluster {name} within {seconds} s ({leaves} leaves are known there); see whether limen hub runs and what kubectl get cluster {name} -o yaml says, then try again"
@@ -96,7 +109,7 @@ pub enum JoinError {
     },
 }
 
-fn step(what: impl Into<String>) -> impl FnOnce(kube::Error) -> JoinError {
+pub(crate) fn step(what: impl Into<String>) -> impl FnOnce(kube::Error) -> JoinError {
     let step = what.into();
     move |error| JoinError::Step { step, error }
 }
@@ -266,13 +279,17 @@ pub struct UnjoinOptions {
     pub patience: Duration,
 }
 
-/// Lets go of the leaves of a member, and forgets the member.
+/// Lets go of the leaves of a member, and forgets the member. Leaves that are to be deleted get no
+/// more traffic first.
 pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinError> {
     let UnjoinOptions { name, delete_leaves, patience } = options;
     let clusters: Api<Cluster> = Api::all(hub.clone());
     let read = || step(format!("read cluster {name}"));
     let found = clusters.get_opt(name).await.map_err(read())?;
     let cluster = found.ok_or_else(|| JoinError::Unknown(name.clone()))?;
+    if *delete_leaves {
+        take_traffic_away(hub, name, *patience).await?;
+    }
     let how = if *delete_leaves { "delete" } else { "keep" };
     let patch = json!({"metadata": {"annotations": {UNJOIN_ANNOTATION: how}}});
     clusters

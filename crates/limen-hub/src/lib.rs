@@ -14,6 +14,7 @@
 mod clusters;
 mod connect;
 mod explain;
+mod farewell;
 mod federation;
 mod join;
 mod kinds;

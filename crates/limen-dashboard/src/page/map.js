@@ -86,7 +86,7 @@ function labelAt(cx, cy, length, unit, taken, seen) {
   const [wide, high, gap] = [length * 6.4 * unit, 13 * unit, 13 * unit];
   const boxes = [
     { left: cx + gap, top: cy - high / 2 },
-    { left: cx - gap - wide, top: cy - high / 2 },
+    { left: cx - gap - wide, top: cy - high / 2, ends: true },
     { left: cx - wide / 2, top: cy - gap - high },
     { left: cx - wide / 2, top: cy + gap },
     { left: cx, top: cy + gap },
@@ -101,7 +101,8 @@ function labelAt(cx, cy, length, unit, taken, seen) {
     && box.top < other.bottom && other.top < box.bottom);
   const box = boxes.find(free) ?? boxes.find(inside) ?? boxes[0];
   taken.push(box);
-  return { x: box.left, y: box.bottom - 3 * unit, 'font-size': 12 * unit };
+  const at = box.ends ? { x: box.right, 'text-anchor': 'end' } : { x: box.left };
+  return { ...at, y: box.bottom - 3 * unit, 'font-size': 12 * unit };
 }
 
 const doing = (edge) => (edge.kind === 'Dns' ? `answers DNS at ${edge.addresses.join(', ')}` : `${rate(edge.traffic.rate)} requests/s`);
