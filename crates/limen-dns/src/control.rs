@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use limen_api::source::{News, Objects, OwnEdge, Source};
+use limen_core::edge::EdgeReport;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -16,6 +17,8 @@ use crate::zone::{Compiler, ZoneDefaults};
 
 /// Knowledge comes in bursts when a cluster goes away; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
+/// How often it tells the hub that it is there.
+const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// What the control thread needs.
 pub(crate) struct Control {
@@ -26,11 +29,13 @@ pub(crate) struct Control {
     pub(crate) tcp: Tcp,
     pub(crate) listeners: Vec<std::net::TcpListener>,
     pub(crate) admin: Option<std::net::TcpListener>,
+    /// What the hub is told of it, if it has a name.
+    pub(crate) own: OwnEdge,
 }
 
 /// Runs until it is dropped.
 pub(crate) async fn run(control: Control, source: Box<dyn Source>) {
-    let Control { common, defaults, probe, ready, tcp, listeners, admin } = control;
+    let Control { common, defaults, probe, ready, tcp, listeners, admin, own } = control;
     for listener in listeners {
         match TcpListener::from_std(listener) {
             Ok(listener) => {
@@ -48,10 +53,28 @@ pub(crate) async fn run(control: Control, source: Box<dyn Source>) {
         }
     }
     let (publish, news) = mpsc::channel(16);
-    // It reports nothing of its own: whether targets are well is what gateways say.
-    let own = watch::Sender::new(OwnEdge::default());
+    let own = watch::Sender::new(own);
     tokio::spawn(source.run(publish, own.subscribe()));
+    tokio::spawn(keep_announcing(own));
     obey(&common, Compiler::new(defaults), Health::new(probe), news, &ready).await;
+}
+
+/// Tells the hub that it is there, and nothing else: whether targets are well is what gateways say.
+async fn keep_announcing(own: watch::Sender<OwnEdge>) {
+    if own.borrow().name.is_empty() {
+        return own.closed().await;
+    }
+    let mut beats = tokio::time::interval(HEARTBEAT);
+    loop {
+        beats.tick().await;
+        let seconds = i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX);
+        let report = EdgeReport { observed_at: Some(seconds), ..EdgeReport::default() };
+        own.send_modify(|own| own.report = Some(Arc::new(report)));
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 async fn obey(
@@ -94,8 +117,7 @@ async fn obey(
 
 fn apply(common: &Common, compiler: &mut Compiler, objects: &Objects, knowledge: &Knowledge) {
     let start = Instant::now();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let zones = compiler.compile(objects, knowledge, now.as_secs() as u32);
+    let zones = compiler.compile(objects, knowledge, since_1970().as_secs() as u32);
     let known = common.zones.load();
     for problem in &zones.problems {
         if !known.problems.contains(problem) {

@@ -12,6 +12,8 @@ use crate::update::Challenges;
 /// What can be set when a server starts.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// What the hub and its dashboard call it; without a name it tells them nothing of itself.
+    pub name: String,
     /// Where to answer, by UDP and TCP.
     pub listen: Vec<SocketAddr>,
     /// Where to serve metrics and readiness.
@@ -51,6 +53,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            name: String::new(),
             listen: Vec::new(),
             admin: None,
             zones: Vec::new(),

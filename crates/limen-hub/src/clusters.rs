@@ -39,7 +39,8 @@ pub(crate) struct Member {
     pub(crate) renewal_error: Option<String>,
     pub(crate) verdict: Option<ApiVerdict>,
     pub(crate) probed: Option<Probed>,
-    pub(crate) leaves: usize,
+    /// How many leaves it holds, once it has said so.
+    pub(crate) leaves: Option<usize>,
     pub(crate) missing: BTreeSet<String>,
     /// Kinds whose leaves have all been reported.
     pub(crate) listed: HashSet<Arc<Kind>>,
@@ -67,7 +68,7 @@ impl Member {
             connect_error: None,
             verdict: None,
             probed: None,
-            leaves: 0,
+            leaves: None,
             missing: BTreeSet::new(),
             listed: HashSet::new(),
             unowned: HashMap::new(),
@@ -88,9 +89,25 @@ impl Member {
             || self.verdict.as_ref().is_some_and(|api| api.judged.verdict == Verdict::Unhealthy)
     }
 
+    /// Whether it has said all that its status tells, or cannot.
+    pub(crate) fn is_looked_at(&self) -> bool {
+        self.away() || (self.verdict.is_some() && self.probed.is_some() && self.leaves.is_some())
+    }
+
     /// Whether all leaves of a kind that it holds are known.
     pub(crate) fn knows(&self, kind: &Kind) -> bool {
         self.listed.iter().any(|listed| **listed == *kind) || self.missing.contains(&kind.kind)
+    }
+
+    /// Whether it holds nothing of ours any more, once it leaves.
+    pub(crate) fn let_go(&self, roots: usize, known: bool, now: jiff::Timestamp) -> Condition {
+        let before = self.written.as_ref().map_or(&[][..], |written| &written.conditions);
+        let (status, reason, message) = match (roots, known) {
+            (0, true) => ("True", "NothingLeft", "no leaf is left there".to_owned()),
+            (0, false) => ("False", "NotListed", "it has not said what it holds".to_owned()),
+            (roots, _) => ("False", "LeavesLeft", format!("{roots} roots may have leaves there")),
+        };
+        condition(before, LET_GO, status, reason, &message, now)
     }
 
     /// What people read about it.
@@ -141,22 +158,29 @@ impl Member {
             let reason = "CannotRenew";
             conditions.push(condition(before, "CredentialExpiring", "True", reason, error, now));
         }
+        // A hub that starts anew finds nothing new in what it finds again.
+        let same = self.written.as_ref().and_then(|written| written.verdicts.as_ref());
+        let same = same.filter(|known| known.api.verdict == verdict);
         let since = api.and_then(|api| jiff::Timestamp::from_second(api.judged.since).ok());
+        let since = same.and_then(|known| known.api.since.clone()).or(since.map(Time));
         ClusterStatus {
             conditions,
             verdicts: Some(ClusterVerdicts {
-                api: TimedVerdict { verdict, since: since.map(Time) },
+                api: TimedVerdict { verdict, since },
                 ..ClusterVerdicts::default()
             }),
             version: self.probed.as_ref().map(|probed| probed.version.clone()),
             region: self.cluster.spec.region.clone().or(nodes.region),
             zone: self.cluster.spec.zone.clone().or(nodes.zone),
-            leaves: self.leaves,
+            leaves: self.leaves.unwrap_or(0),
             tombstones: self.tombstones.clone(),
             missing_kinds: self.missing.iter().cloned().collect(),
         }
     }
 }
+
+/// Whether a member that leaves has been let go of: what waits for that reads this condition.
+pub(crate) const LET_GO: &str = "LetGo";
 
 /// What placement needs to know of a member.
 pub(crate) fn facts(cluster: &Cluster) -> ClusterFacts {

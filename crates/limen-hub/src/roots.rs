@@ -102,11 +102,6 @@ impl Root {
         self.object["metadata"]["uid"].as_str().unwrap_or_default()
     }
 
-    /// What members hold of it. What is not understood was never spread, or has its own name.
-    pub(crate) fn leaf(&self, id: &ObjectId) -> ObjectId {
-        self.federated.as_ref().map_or_else(|_| id.clone(), |federated| federated.leaf.clone())
-    }
-
     pub(crate) fn has_finalizer(&self) -> bool {
         finalizers(&self.object).any(|finalizer| finalizer == FINALIZER)
     }

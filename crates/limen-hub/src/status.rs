@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use limen_api::{LeafReport, LeafState, NAMESPACE};
-use limen_core::federated::ObjectId;
+use limen_core::federated::{Kind, ObjectId};
 use limen_core::merge::{LeafStatus, merge};
 use serde_json::{Value, json};
 
@@ -41,19 +41,35 @@ pub(crate) fn merged(root: &Root) -> Option<Value> {
 
 /// Where the `FederatedStatus` of a root is.
 pub(crate) fn report_id(root: &ObjectId) -> ObjectId {
-    let kind =
-        limen_api::kind(("limen.dev/v1alpha1", "FederatedStatus", "federatedstatuses", true));
     let namespace = match (&root.namespace, root.kind.kind.as_str()) {
         (Some(namespace), _) => namespace.clone(),
         (None, "Namespace") => root.name.clone(),
         (None, _) => NAMESPACE.to_owned(),
     };
     let name = format!("{}.{}", root.kind.kind.to_lowercase(), root.name);
-    ObjectId { kind, namespace: Some(namespace), name }
+    ObjectId { kind: report_kind(), namespace: Some(namespace), name }
 }
 
-/// The `FederatedStatus` of a root. `before` has the times of states that have not changed.
-pub(crate) fn report(id: &ObjectId, root: &Root, members: &Members, now: &str) -> Value {
+/// The kind of a `FederatedStatus`.
+pub(crate) fn report_kind() -> Arc<Kind> {
+    limen_api::kind(("limen.dev/v1alpha1", "FederatedStatus", "federatedstatuses", true))
+}
+
+/// What is remembered of a record that was written: what the next one is compared with.
+pub(crate) fn recorded(record: &Value) -> Box<str> {
+    let owners = &record["metadata"]["ownerReferences"];
+    json!({"owners": owners, "spec": record["spec"]}).to_string().into()
+}
+
+/// Whether a record that is remembered is about a root.
+pub(crate) fn is_about(recorded: &str, root_uid: &str) -> bool {
+    let recorded: Value = serde_json::from_str(recorded).unwrap_or_default();
+    recorded["owners"][0]["uid"] == root_uid
+}
+
+/// The `FederatedStatus` of a root, if it differs from what was written last. States that have not
+/// changed keep their times.
+pub(crate) fn report(id: &ObjectId, root: &Root, members: &Members, now: &str) -> Option<Value> {
     let written = root.written_report.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let written: Value = written.unwrap_or_default();
     let before: BTreeMap<&str, &Value> = written["spec"]["clusters"]
@@ -80,21 +96,25 @@ pub(crate) fn report(id: &ObjectId, root: &Root, members: &Members, now: &str) -
             value
         })
         .collect();
-    let placement = report_id(id);
-    json!({
-        "apiVersion": "limen.dev/v1alpha1", "kind": "FederatedStatus",
-        "metadata": {
-            "name": placement.name, "namespace": placement.namespace,
-            "ownerReferences": [{
-                "apiVersion": id.kind.api_version, "kind": id.kind.kind,
-                "name": id.name, "uid": root.uid()}]},
-        "spec": {
-            "root": {"apiVersion": id.kind.api_version, "kind": id.kind.kind, "name": id.name,
-                "generation": root.object["metadata"]["generation"].as_i64().unwrap_or(0)},
-            "synced": format!("{synced}/{selected}"),
-            "message": message,
-            "conditions": conditions(root, &written, synced, selected, &message, now),
-            "clusters": clusters}})
+    let owners = json!([{
+        "apiVersion": id.kind.api_version, "kind": id.kind.kind,
+        "name": id.name, "uid": root.uid()}]);
+    let spec = json!({
+        "root": {"apiVersion": id.kind.api_version, "kind": id.kind.kind, "name": id.name,
+            "generation": root.object["metadata"]["generation"].as_i64().unwrap_or(0)},
+        "synced": format!("{synced}/{selected}"),
+        "message": message,
+        "conditions": conditions(root, &written, synced, selected, &message, now),
+        "clusters": clusters});
+    if written["owners"] == owners && written["spec"] == spec {
+        return None;
+    }
+    let record = report_id(id);
+    let metadata =
+        json!({"name": record.name, "namespace": record.namespace, "ownerReferences": owners});
+    Some(json!({
+        "apiVersion": record.kind.api_version, "kind": record.kind.kind,
+        "metadata": metadata, "spec": spec}))
 }
 
 /// Whether the record of a root shows that the root was deleted with its leaves to be left behind.

@@ -22,5 +22,5 @@ mod topology;
 
 pub use admin::{Admin, AdminError};
 pub use member::{Faults, Member, MemberError, MemberOptions, Trouble, ingress_address};
-pub use pods::{Behaviour, PodState};
+pub use pods::{Behaviour, POD_TAKES, PodState};
 pub use topology::{Place, Topology, TopologyError};

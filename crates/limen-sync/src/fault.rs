@@ -28,6 +28,11 @@ pub enum FaultKind {
 }
 
 impl Fault {
+    /// Whether it may have been done all the same: nobody said that it was not.
+    pub(crate) fn leaves_doubt(&self) -> bool {
+        matches!(self.kind, FaultKind::Unreachable | FaultKind::Busy)
+    }
+
     /// A request that took too long.
     pub(crate) fn timeout(seconds: u64) -> Self {
         let message = format!("no answer within {seconds} s");

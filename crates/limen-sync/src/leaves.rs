@@ -1,6 +1,6 @@
 //! What one member shall hold, what it does hold, and what follows from the two.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use limen_api::LeafState;
@@ -69,6 +69,8 @@ pub(crate) struct Leaves {
     held: HashMap<Arc<ObjectId>, Entry>,
     /// Objects that are used as they are.
     shared: HashMap<Arc<ObjectId>, Arc<str>>,
+    /// Leaves that may be there although nobody has seen them: a write ended without an answer.
+    doubted: HashSet<Arc<ObjectId>>,
     troubles: HashMap<Arc<ObjectId>, (LeafState, String)>,
 }
 
@@ -79,6 +81,7 @@ impl Leaves {
             wishes: HashMap::new(),
             held: HashMap::new(),
             shared: HashMap::new(),
+            doubted: HashSet::new(),
             troubles: HashMap::new(),
         }
     }
@@ -92,7 +95,10 @@ impl Leaves {
         self.troubles.remove(&id);
         match wish {
             Some(wish) => drop(self.wishes.insert(id, wish)),
-            None => drop(self.wishes.remove(&id)),
+            None => {
+                self.wishes.remove(&id);
+                self.doubted.remove(&id);
+            }
         }
     }
 
@@ -153,10 +159,40 @@ impl Leaves {
             _ => true,
         };
         self.held.insert(Arc::clone(id), Entry { held, settled, drift, status, observed });
+        self.doubted.remove(id);
     }
 
     pub(crate) fn gone(&mut self, id: &ObjectId) {
         self.held.remove(id);
+    }
+
+    /// A list does not have it. That list may be older than what we wrote meanwhile.
+    pub(crate) fn unlisted(&mut self, id: &Arc<ObjectId>) {
+        if self.held.remove(id).is_some() {
+            self.doubt(id);
+        }
+    }
+
+    /// Nobody knows whether the member holds it.
+    pub(crate) fn doubt(&mut self, id: &Arc<ObjectId>) {
+        if self.wishes.contains_key(id) {
+            self.doubted.insert(id.clone());
+        }
+    }
+
+    /// Somebody looked, and nothing was there.
+    pub(crate) fn absent(&mut self, id: &ObjectId) {
+        self.doubted.remove(id);
+    }
+
+    /// Whether it shall go, is not known to be there, and may be there all the same.
+    pub(crate) fn to_be_looked_for(&self, id: &ObjectId) -> bool {
+        self.doubted.contains(id) && !self.held.contains_key(id) && self.shall_go(id)
+    }
+
+    /// Whether it shall be gone, or ours no more.
+    pub(crate) fn shall_go(&self, id: &ObjectId) -> bool {
+        self.wishes.get(id).is_some_and(|wish| !matches!(wish.want, Want::Leaf { .. }))
     }
 
     pub(crate) fn share(&mut self, id: &Arc<ObjectId>, root_uid: Arc<str>) {

@@ -1,5 +1,7 @@
 //! Requests about objects of any kind, as plain JSON.
 
+use std::time::Duration;
+
 use http::{Method, Request};
 use kube::Client;
 use limen_core::federated::{Kind, ObjectId};
@@ -24,10 +26,17 @@ const FIELD_MANAGER: &str = "limen";
 /// A version that no object will ever have: versions are counted from the first write on.
 const NEVER: &str = "9223372036854775807";
 
-/// Requests about objects of any kind.
+/// How long a request may go unanswered.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many objects of a list come at a time.
+const PAGE: usize = 1000;
+
+/// Requests about objects of any kind. Each is answered in time or fails.
 #[derive(Clone)]
 pub struct ObjectApi {
     client: Client,
+    patience: Duration,
 }
 
 /// The path of all objects of a kind, in one namespace or in all.
@@ -55,7 +64,13 @@ pub(crate) fn escape(text: &str) -> impl std::fmt::Display + '_ {
 impl ObjectApi {
     /// Requests through a client.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, patience: PATIENCE }
+    }
+
+    /// The same, with another limit to how long a request may go unanswered.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// The client that requests go through.
@@ -121,22 +136,34 @@ impl ObjectApi {
     /// Every object of a kind with these labels, and the version of the list.
     pub async fn list(&self, kind: &Kind, selector: &str) -> kube::Result<(Vec<Value>, String)> {
         let mut objects = Vec::new();
+        let version = self.each(kind, selector, PAGE, |object| objects.push(object)).await?;
+        Ok((objects, version))
+    }
+
+    /// As [`ObjectApi::list`], without keeping more than some objects at a time.
+    pub async fn each(
+        &self,
+        kind: &Kind,
+        selector: &str,
+        page: usize,
+        mut take: impl FnMut(Value),
+    ) -> kube::Result<String> {
         let mut token = String::new();
         loop {
             let path = format!(
-                "{}?limit=1000&labelSelector={}&continue={}",
+                "{}?limit={page}&labelSelector={}&continue={}",
                 kind_path(kind, None),
                 escape(selector),
                 escape(&token)
             );
-            let mut page = self.send(Method::GET, &path, None, None).await?;
-            if let Value::Array(items) = page["items"].take() {
-                objects.extend(items);
+            let mut part = self.send(Method::GET, &path, None, None).await?;
+            if let Value::Array(items) = part["items"].take() {
+                items.into_iter().for_each(&mut take);
             }
-            token = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            token = part["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
             if token.is_empty() {
-                let version = page["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-                return Ok((objects, version.to_owned()));
+                let version = part["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+                return Ok(version.to_owned());
             }
         }
     }
@@ -146,7 +173,7 @@ impl ObjectApi {
         let mut request = request(Method::GET, &kind_path(kind, None), None, None)?;
         let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
         request.headers_mut().insert("accept", http::HeaderValue::from_static(accept));
-        let mut list: Value = self.client.request(request).await?;
+        let mut list: Value = self.in_time(self.client.request(request)).await?;
         match list["items"].take() {
             Value::Array(items) => Ok(items),
             _ => Ok(Vec::new()),
@@ -156,7 +183,18 @@ impl ObjectApi {
     /// A GET of any path, as text.
     pub async fn text(&self, path: &str) -> kube::Result<String> {
         let request = request(Method::GET, path, None, None)?;
-        self.client.request_text(request).await
+        self.in_time(self.client.request_text(request)).await
+    }
+
+    /// An answer, or that there was none in time.
+    pub(crate) async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = kube::Result<T>>,
+    ) -> kube::Result<T> {
+        tokio::time::timeout(self.patience, answer).await.unwrap_or_else(|_| {
+            let seconds = self.patience.as_secs_f32();
+            Err(kube::Error::Service(format!("no answer within {seconds} s").into()))
+        })
     }
 
     async fn send(
@@ -166,7 +204,7 @@ impl ObjectApi {
         content_type: Option<&str>,
         body: Option<&Value>,
     ) -> kube::Result<Value> {
-        self.client.request(request(method, path, content_type, body)?).await
+        self.in_time(self.client.request(request(method, path, content_type, body)?)).await
     }
 }
 

@@ -84,6 +84,11 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
+    /// Whether a key is being worked on.
+    pub fn working(&self, key: &K) -> bool {
+        self.working.contains(key)
+    }
+
     /// Whether a key fails at present.
     pub fn failing(&self, key: &K) -> bool {
         self.failures.contains_key(key)

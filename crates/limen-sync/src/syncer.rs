@@ -65,7 +65,7 @@ pub enum What {
         /// Kinds that it does not know.
         missing: BTreeSet<String>,
     },
-    /// All leaves of a kind that it holds have been reported.
+    /// All leaves of a kind that it holds have been reported; none if it does not know the kind.
     Listed(Arc<Kind>),
 }
 
@@ -119,9 +119,13 @@ struct Member {
     leaves: Leaves,
     queue: Queue<Arc<ObjectId>>,
     reported: HashMap<Arc<ObjectId>, Report>,
-    inventory: (usize, BTreeSet<String>),
+    inventory: Option<(usize, BTreeSet<String>)>,
     missing: BTreeSet<String>,
     watching: BTreeSet<Arc<Kind>>,
+    /// Kinds whose leaves have all been seen once.
+    listed: BTreeSet<Arc<Kind>>,
+    /// Kinds whose leaves cannot be seen.
+    unseen: BTreeSet<Arc<Kind>>,
     watchers: JoinSet<()>,
     verdict: ApiVerdict,
     reachable: bool,
@@ -138,9 +142,11 @@ impl Member {
             notices,
             queue: Queue::default(),
             reported: HashMap::new(),
-            inventory: (0, BTreeSet::new()),
+            inventory: None,
             missing: BTreeSet::new(),
             watching: BTreeSet::new(),
+            listed: BTreeSet::new(),
+            unseen: BTreeSet::new(),
             watchers: JoinSet::new(),
             verdict: ApiVerdict { judged: Judged::default(), fault: None },
             // Until the first probe says otherwise; a wrong guess costs one failed request.
@@ -209,6 +215,7 @@ impl Member {
             Seen::State(objects) => {
                 let mut before = self.leaves.of_kind(kind);
                 self.missing.remove(&kind.kind);
+                self.listed.insert(kind.clone());
                 for object in objects {
                     let id = self.leaves.known(identity(&object, kind));
                     before.remove(&id);
@@ -216,7 +223,7 @@ impl Member {
                     self.consider(&id);
                 }
                 for id in before {
-                    self.leaves.gone(&id);
+                    self.leaves.unlisted(&id);
                     self.consider(&id);
                 }
                 self.say(What::Listed(kind.clone()));
@@ -233,12 +240,17 @@ impl Member {
             }
             Seen::UnknownKind => {
                 self.missing.insert(kind.kind.clone());
+                self.listed.insert(kind.clone());
                 for id in self.leaves.of_kind(kind) {
+                    self.leaves.gone(&id);
+                    self.leaves.absent(&id);
                     self.consider(&id);
                 }
+                self.say(What::Listed(kind.clone()));
             }
             // Probes find out whether the member can be reached at all.
             Seen::Lost(error) => {
+                self.unseen.insert(kind.clone());
                 tracing::debug!(cluster = %self.options.cluster, kind = kind.kind, %error, "watch lost");
             }
         }
@@ -256,19 +268,27 @@ impl Member {
             self.leaves.trouble(id, Some((LeafState::Failed, message)));
         } else {
             match action {
+                Action::Keep if self.leaves.to_be_looked_for(id) => self.queue.push(id.clone()),
                 Action::Keep => self.leaves.trouble(id, None),
                 Action::Wait => {}
                 _ => self.queue.push(id.clone()),
             }
         }
         self.report(id);
-        // A deletion is over when nothing is left to delete.
-        let over =
-            self.leaves.wished(id).is_some_and(|wish| !matches!(wish.want, Want::Leaf { .. }));
-        if over && action == Action::Keep {
+        if self.is_over(id) {
             self.leaves.wish(id.clone(), None);
             self.report(id);
         }
+    }
+
+    /// A deletion is over when nothing is left to delete, and that is certain: the member has said
+    /// what it holds, nothing is under way, and no write has ended without an answer.
+    fn is_over(&self, id: &Arc<ObjectId>) -> bool {
+        self.leaves.shall_go(id)
+            && self.leaves.action(id).0 == Action::Keep
+            && self.listed.contains(&id.kind)
+            && !self.queue.working(id)
+            && !self.leaves.to_be_looked_for(id)
     }
 
     fn report(&mut self, id: &Arc<ObjectId>) {
@@ -291,7 +311,8 @@ impl Member {
             && let Some(id) = self.queue.pop(Instant::now())
         {
             let Some(task) = self.task(&id) else {
-                self.queue.done(id, false, Instant::now());
+                self.queue.done(id.clone(), false, Instant::now());
+                self.consider(&id);
                 continue;
             };
             let (api, hub) = (self.api.clone(), self.leaves.hub().to_owned());
@@ -322,6 +343,7 @@ impl Member {
             }
             ((Action::Delete, _), _) => Some(Task::Delete { uid: uid() }),
             ((Action::Release, _), _) => Some(Task::Release { uid: uid() }),
+            ((Action::Keep, _), _) if self.leaves.to_be_looked_for(id) => Some(Task::Look),
             _ => None,
         }
     }
@@ -354,7 +376,11 @@ impl Member {
                 failed = true;
             }
             Ok(Outcome::MustWait) => failed = true,
+            Ok(Outcome::Absent) => self.leaves.absent(id),
             Err(fault) => {
+                if fault.leaves_doubt() {
+                    self.leaves.doubt(id);
+                }
                 suspect =
                     fault.kind == FaultKind::Unreachable || fault.kind == FaultKind::Credential;
                 if !self.queue.failing(id) && !suspect {
@@ -365,7 +391,7 @@ impl Member {
             }
         }
         self.queue.done(id.clone(), failed, Instant::now());
-        if failed {
+        if failed && !self.is_over(id) {
             self.report(id);
         } else {
             self.consider(id);
@@ -411,12 +437,15 @@ impl Member {
 
     fn take_inventory(&mut self) {
         // Counting is for people: it may wait until the member is at rest.
-        if self.queue.busy() > 0 {
+        let looked = |kind: &Arc<Kind>| self.listed.contains(kind) || self.unseen.contains(kind);
+        if self.queue.busy() > 0 || (self.inventory.is_none() && !self.watching.iter().all(looked))
+        {
             return;
         }
-        if (self.leaves.count(), &self.missing) != (self.inventory.0, &self.inventory.1) {
-            self.inventory = (self.leaves.count(), self.missing.clone());
-            let (leaves, missing) = self.inventory.clone();
+        let known = self.inventory.as_ref().map(|(leaves, missing)| (*leaves, missing));
+        if known != Some((self.leaves.count(), &self.missing)) {
+            let (leaves, missing) = (self.leaves.count(), self.missing.clone());
+            self.inventory = Some((leaves, missing.clone()));
             self.say(What::Inventory { leaves, missing });
         }
     }

@@ -117,7 +117,7 @@ async fn watch(
         escape(version)
     );
     let request = request(Method::GET, &path, None, None)?;
-    let events = api.client().request_events::<Value>(request).await?;
+    let events = api.in_time(api.client().request_events::<Value>(request)).await?;
     let mut events = std::pin::pin!(events);
     let limit = Duration::from_secs(LASTING) + GRACE;
     while let Ok(Some(event)) = tokio::time::timeout(limit, events.next()).await {

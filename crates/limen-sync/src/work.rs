@@ -23,6 +23,8 @@ pub(crate) enum Task {
     Delete { uid: String },
     /// Take our marks off.
     Release { uid: String },
+    /// See whether there is a leaf of ours, after a request that may have made one.
+    Look,
 }
 
 /// What was done.
@@ -56,6 +58,8 @@ pub(crate) enum Outcome {
     Refused(Refusal),
     /// It must go before anything can be done.
     MustWait,
+    /// The member holds none of ours.
+    Absent,
 }
 
 impl Task {
@@ -87,6 +91,12 @@ impl Task {
                         "annotations": {HASH_ANNOTATION: null}}});
                     api.merge(id, "", &patch).await?;
                     Ok(Outcome::LetGo(Did::Released))
+                }
+                Self::Look => {
+                    let found = api.get(id).await?;
+                    let ours =
+                        found.filter(|object| object["metadata"]["labels"][HUB_LABEL] == hub);
+                    Ok(ours.map_or(Outcome::Absent, |leaf| Outcome::Holds(Did::Found, leaf)))
                 }
             }
         };

@@ -55,6 +55,10 @@ pub(crate) struct Dns {
     #[arg(long, value_name = "DIR", requires = "hub_kubeconfig")]
     snapshot_dir: Option<PathBuf>,
 
+    /// What the hub and its dashboard call it; without a name it does not show there
+    #[arg(long, value_name = "NAME", default_value = "", requires = "hub_kubeconfig")]
+    name: String,
+
     /// Where to answer, by UDP and TCP; name each address, 0.0.0.0 only where there is just one
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true)]
     listen: Vec<SocketAddr>,
@@ -187,6 +191,7 @@ impl Dns {
     fn options(&self) -> Result<Options> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Ok(Options {
+            name: self.name.clone(),
             listen: self.listen.clone(),
             admin: self.admin,
             zones: self.zone.clone(),

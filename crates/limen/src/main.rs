@@ -1,23 +1,48 @@
 //! The command line of Limen.
 
+/// As in the standard library, except that it does not panic when nobody reads.
+macro_rules! println {
+    () => { $crate::stdout::write(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::stdout::write(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// As in the standard library, except that it does not panic when nobody reads.
+macro_rules! print {
+    ($($text:tt)*) => { $crate::stdout::write(format_args!($($text)*)) };
+}
+
+mod called;
 mod clusters;
+mod colour;
 mod connection;
 mod coredns;
+mod crds;
 mod dns;
+mod doctor;
+#[cfg(test)]
+mod documented;
 mod gateway;
 mod hub;
+mod ingress;
 mod join;
+mod manual;
+mod output;
 mod play;
 mod publish;
 mod roots;
 mod simulate;
+mod stdout;
 mod table;
 mod traffic;
 mod tsig_key;
 mod up;
+mod version;
+mod watch;
 
+use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
@@ -25,7 +50,22 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// One front door for an application that runs in many Kubernetes clusters.
 #[derive(Parser)]
-#[command(version, propagate_version = true)]
+#[command(
+    name = "limen",
+    version,
+    propagate_version = true,
+    after_help = "\
+Exit codes: 0 when it is done; 1 when it could not be done, or limen doctor has found a fault;
+2 when the command line is wrong. What went wrong is on standard error, with what to do about it.
+
+Environment: KUBECONFIG names the kubeconfig of the hub, as for kubectl; NO_COLOR=1 means no
+colours, which only terminals get; LIMEN_LOG=debug says more of what goes on.
+
+Examples:
+  limen up                                    # a whole federation on this machine
+  limen clusters --kubeconfig hub.yaml        # the members of a federation
+  limen status ingress/web -n shop -o json    # one root, for a program"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -49,11 +89,16 @@ enum Command {
     Drain(traffic::Drain),
     /// Give traffic back to a cluster.
     Undrain(traffic::Undrain),
+    /// Check a hub, its members, edges, names and roots, and say what is wrong.
+    Doctor(doctor::Doctor),
+    /// One Ingress over many clusters, by the commands of kubemci.
+    #[command(subcommand)]
+    Ingress(ingress::Ingress),
     /// Explain a decision.
     #[command(subcommand)]
     Explain(roots::Explain),
     /// Print the definitions that an existing Kubernetes needs to be a hub.
-    Crds(roots::Crds),
+    Crds(crds::Crds),
     /// Show what would happen: a day of clients, clusters and failures, decided as gateways decide.
     Simulate(simulate::Simulate),
     /// Run a gateway: the proxy that clients connect to.
@@ -66,14 +111,35 @@ enum Command {
     Dns(Box<dns::Dns>),
     /// Publish the names of roots in DNS that others run.
     Publish(Box<publish::Publish>),
+    /// Print what a shell needs to complete this command line.
+    Completion(manual::Completion),
+    /// Write manual pages, one for each command.
+    Man(manual::Manual),
+    /// Say which version of Limen this is.
+    Version(version::Version),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let command = called::parse();
     let filter = tracing_subscriber::EnvFilter::try_from_env("LIMEN_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,kube_client=off"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let outcome = match cli.command {
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colour::on_stderr())
+        .with_writer(std::io::stderr)
+        .init();
+    match run(command).and_then(|()| stdout::finish()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody may be listening, and then there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "limen: {}", advised(format!("{error:#}")));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Hub(hub) => hub.run(),
         Command::Join(join) => join.run(),
         Command::Unjoin(unjoin) => unjoin.run(),
@@ -90,12 +156,58 @@ fn main() -> ExitCode {
         Command::Play(play) => play.run(),
         Command::Dns(dns) => dns.run(),
         Command::Publish(publish) => publish.run(),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("limen: {error:#}");
-            ExitCode::FAILURE
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Ingress(ingress) => ingress.run(),
+        Command::Completion(completion) => completion.run(),
+        Command::Man(manual) => manual.run(),
+        Command::Version(version) => version.run(),
+    }
+}
+
+/// What went wrong, with what to do about it where the error itself cannot know.
+fn advised(error: String) -> String {
+    match error.contains("is forbidden: User") {
+        true => format!(
+            "{error}; ask whoever runs the hub for that right (kubectl auth can-i --list shows yours)"
+        ),
+        false => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// Every command that does something, with its path.
+    fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
+        let path = format!("{path} {}", command.get_name());
+        let mut children = command.get_subcommands().peekable();
+        if children.peek().is_none() {
+            found.push((path, command.clone()));
+            return;
         }
+        for child in children {
+            leaves(child, &path, found);
+        }
+    }
+
+    #[test]
+    fn every_command_has_an_example_in_its_help() {
+        let mut command = Cli::command();
+        command.build();
+        let mut found = Vec::new();
+        leaves(&command, "", &mut found);
+        let found = found.into_iter().filter(|(path, _)| !path.contains(" help"));
+        for (path, command) in found {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "the help of{path} has no example");
+        }
+    }
+
+    #[test]
+    fn the_command_line_has_no_contradictions() {
+        Cli::command().debug_assert();
     }
 }

@@ -47,10 +47,11 @@ impl Source for Hub {
                     return;
                 }
             }
+            let reporting = meet::keep_reporting(self.client.clone(), self.edge, own);
             if self.edge == EdgeKind::Dns {
-                return self.follow(&publish).await;
+                tokio::join!(self.follow(&publish), reporting);
+                return;
             }
-            let reporting = meet::keep_reporting(self.client.clone(), own);
             let edges = self.follow_edges(&publish);
             tokio::join!(self.follow(&publish), reporting, edges);
         })

@@ -28,7 +28,7 @@ pub(super) fn peer(edge: &Edge) -> Peer {
 pub(super) fn is_gone(peer: &Peer) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    peer.kind == EdgeKind::Gateway && peer.report.observed_at.is_some_and(|at| at < now - GONE)
+    peer.report.observed_at.is_some_and(|at| at < now - GONE)
 }
 
 /// Removes the object of an edge that is gone.
@@ -38,13 +38,17 @@ pub(super) async fn remove(client: kube::Client, name: String) {
 }
 
 /// Writes what this edge reports, whenever that changes.
-pub(super) async fn keep_reporting(client: kube::Client, mut own: watch::Receiver<OwnEdge>) {
+pub(super) async fn keep_reporting(
+    client: kube::Client,
+    kind: EdgeKind,
+    mut own: watch::Receiver<OwnEdge>,
+) {
     let api: Api<Edge> = Api::all(client);
     let mut complained = false;
     loop {
         let edge = own.borrow_and_update().clone();
         if let Some(report) = &edge.report {
-            match write(&api, &edge, report).await {
+            match write(&api, kind, &edge, report).await {
                 Ok(()) => complained = false,
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
@@ -66,14 +70,12 @@ pub(super) async fn keep_reporting(client: kube::Client, mut own: watch::Receive
 
 async fn write(
     api: &Api<Edge>,
+    kind: EdgeKind,
     own: &OwnEdge,
     report: &Arc<EdgeReport>,
 ) -> Result<(), kube::Error> {
-    let spec = EdgeSpec {
-        kind: EdgeKind::Gateway,
-        addresses: own.addresses.clone(),
-        locality: own.locality.clone(),
-    };
+    let (addresses, locality) = (own.addresses.clone(), own.locality.clone());
+    let spec = EdgeSpec { kind, addresses, locality };
     let mut edge = Edge::new(&own.name, spec);
     let how = PatchParams::apply(FIELD_MANAGER).force();
     // The status goes first, as the object is there in all cases but the first.

@@ -24,6 +24,7 @@ mod member;
 mod policy;
 mod proof;
 mod quorum;
+mod remarks;
 mod root;
 mod seen;
 mod targets;
@@ -43,6 +44,7 @@ pub use member::{Digest, Member, SeenKind, Touched};
 pub use policy::{Capacity, Group, Policy, PolicyProblem, TargetReference, Weights};
 pub use proof::{Proof, Proofs, Unproven};
 pub use quorum::{WayIn, quorum, reachable};
+pub use remarks::{ODD_FOR, Remarks};
 pub use root::{BackendSource, HOST_ANNOTATION, Listed, ListedObject, PortName, Root, RootError};
 pub use seen::{Key, Node, SeenIngress, SeenService, ServiceKind, ServicePort, Slice};
 
@@ -54,7 +56,8 @@ pub type Members = BTreeMap<Arc<str>, Member>;
 pub struct Compiled {
     /// What edges obey; nothing while no target has ever been ready.
     pub global: Option<Global>,
-    /// What a person should know: members that have endpoints and no way in, and the like.
+    /// What a person should know if it lasts: members that have endpoints and no way in, and the
+    /// like.
     pub remarks: Vec<String>,
 }
 

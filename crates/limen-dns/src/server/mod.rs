@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use limen_api::Nameserver;
-use limen_api::source::Source;
+use limen_api::source::{OwnEdge, Source};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -104,11 +104,12 @@ impl Server {
             tcp: Tcp::new(options),
             listeners,
             admin: admin_listener,
+            own: own_edge(options, &server.listen),
         };
         server.spawn_control(control, Box::new(source))?;
         for socket in sockets.into_iter().flatten() {
             let (common, stopping) = (common.clone(), server.stopping.clone());
-            server.spawn("limen-dns-worker", move || udp::run(common, &socket, &stopping))?;
+            server.spawn("limen-dns-worker", move || udp::run(&common, &socket, &stopping))?;
         }
         Ok(server)
     }
@@ -169,6 +170,17 @@ impl Drop for Server {
                 tracing::error!("a thread of the DNS server panicked");
             }
         }
+    }
+}
+
+/// What the hub is told of this server.
+fn own_edge(options: &Options, listen: &[SocketAddr]) -> OwnEdge {
+    let known = listen.iter().filter(|address| !address.ip().is_unspecified());
+    OwnEdge {
+        name: options.name.clone(),
+        addresses: known.map(ToString::to_string).collect(),
+        locality: options.locality.clone(),
+        report: None,
     }
 }
 

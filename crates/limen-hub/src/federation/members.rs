@@ -1,10 +1,10 @@
 //! Members: their clients, and what they tell.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use limen_api::Tombstone;
-use limen_core::federated::ObjectId;
+use limen_api::{ClusterSpec, Tombstone};
+use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
 use limen_sync::{Notice, ObjectApi, Report, Syncer, SyncerOptions, Want, What};
 use tokio::task::JoinSet;
@@ -22,11 +22,12 @@ pub(super) struct Connected {
 impl World {
     /// Does what is due after news: plans what is dirty, connects members that have changed.
     pub(super) fn settle(&mut self, connections: &mut JoinSet<Connected>) {
-        if !self.started {
+        if self.started.is_none() {
             if !self.complete() {
                 return;
             }
-            self.started = true;
+            self.started = Some(Instant::now());
+            self.remember_records();
         }
         if std::mem::take(&mut self.reconnect) {
             self.connect(connections);
@@ -43,7 +44,10 @@ impl World {
                 .credentials
                 .as_ref()
                 .and_then(|credentials| self.secrets.get(&credentials.name));
-            let with = (member.cluster.spec.clone(), secret.cloned().unwrap_or_default());
+            // Where traffic goes is nothing to a client.
+            let spec =
+                ClusterSpec { drain: false, drain_schedule: None, ..member.cluster.spec.clone() };
+            let with = (spec, secret.cloned().unwrap_or_default());
             if member.connected_with.as_ref() == Some(&with) {
                 continue;
             }
@@ -148,12 +152,16 @@ impl World {
             }
             What::Inventory { leaves, missing } => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
-                (member.leaves, member.missing) = (leaves, missing);
+                (member.leaves, member.missing) = (Some(leaves), missing);
                 self.record_member(&cluster);
             }
             What::Listed(kind) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
-                member.listed.insert(kind);
+                member.listed.insert(kind.clone());
+                if member.leaving().is_some() {
+                    self.record_member(&cluster);
+                }
+                self.obey_tombstones(&cluster, &kind);
                 // Deletions wait until it is certain what the member holds.
                 let deleting = self.roots.iter().filter(|(_, root)| root.being_deleted());
                 let deleting: Vec<_> = deleting.map(|(id, _)| id.clone()).collect();
@@ -199,19 +207,40 @@ impl World {
             (true, true) => self.record_soon(&id),
             (_, false) => self.record_later(&id),
         }
+        if nothing && self.members.get(cluster).is_some_and(|member| member.leaving().is_some()) {
+            self.record_member(cluster);
+        }
+    }
+
+    /// Says again what shall become of leaves whose roots are gone, now that it is known what the
+    /// member holds. A leaf of another root is none of their business.
+    fn obey_tombstones(&self, cluster: &Arc<str>, kind: &Kind) {
+        let Some(member) = self.members.get(cluster) else { return };
+        let Some(syncer) = &member.syncer else { return };
+        for tombstone in &member.tombstones {
+            let leaf = stands_for(tombstone);
+            let elses = self.owners.contains_key(&leaf) || member.unowned.contains_key(&leaf);
+            if *leaf.kind == *kind && !elses {
+                syncer.wish(Arc::new(leaf), Some(last_wish(tombstone)));
+            }
+        }
     }
 
     /// A leaf of this hub that no root claims: deleted only where a tombstone says so.
     fn unowned_reported(&mut self, cluster: &Arc<str>, leaf: Arc<ObjectId>, report: Report) {
         let Some(member) = self.members.get_mut(cluster) else { return };
         let Some(root_uid) = report.held_for.clone() else {
-            member.tombstones.retain(|tombstone| !is_about(tombstone, &leaf));
+            let done = member.tombstones.extract_if(.., |tombstone| is_about(tombstone, &leaf));
+            for tombstone in done {
+                self.graves.bury(tombstone, Instant::now());
+            }
             member.unowned.remove(&leaf);
             return self.record_member(cluster);
         };
         let waits =
             |tombstone: &&Tombstone| is_about(tombstone, &leaf) && *tombstone.root_uid == *root_uid;
-        if let Some(tombstone) = member.tombstones.iter().find(waits) {
+        let buried = self.graves.of(&root_uid).filter(waits);
+        if let Some(tombstone) = member.tombstones.iter().find(waits).or(buried) {
             if let (None, Some(syncer)) = (report.state, &member.syncer) {
                 syncer.wish(leaf, Some(last_wish(tombstone)));
             }
@@ -222,7 +251,7 @@ impl World {
     }
 
     pub(super) fn record_member(&mut self, name: &Arc<str>) {
-        let due = std::time::Instant::now() + Duration::from_millis(100);
+        let due = Instant::now() + Duration::from_millis(100);
         self.records.push_later(Record::Member(name.clone()), due);
     }
 
@@ -235,6 +264,16 @@ impl World {
         if let Some(owner) = self.owners.get(leaf).cloned() {
             self.record_later(&owner);
         }
+    }
+}
+
+/// The leaf that a tombstone stands for.
+fn stands_for(tombstone: &Tombstone) -> ObjectId {
+    let Tombstone { api_version, kind, plural, namespace, name, .. } = tombstone;
+    ObjectId {
+        kind: limen_api::kind((api_version, kind, plural, namespace.is_some())),
+        namespace: namespace.clone(),
+        name: name.clone(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! some roots or members *dirty*; a dirty root is planned anew and its wishes are sent, a dirty
 //! record is written. Nothing here waits for the network.
 
+mod graves;
 mod members;
 mod news;
 mod planning;
@@ -26,6 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use self::graves::Graves;
 pub(crate) use self::news::secret_data;
 use crate::clusters::Members;
 use crate::connect::SecretData;
@@ -40,6 +42,8 @@ const GATHER: Duration = Duration::from_millis(50);
 const UNDER_WAY: Duration = Duration::from_millis(300);
 /// How long members may take for what was wished before a record says that it is not done.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long members may take, after a start, to be looked at before what was known is replaced.
+const FIRST_LOOK: Duration = Duration::from_secs(10);
 /// Deletions within this time count as one.
 const MOMENT: Duration = Duration::from_secs(10);
 /// Members are connected and probed first.
@@ -121,7 +125,8 @@ struct World {
     sources: Sources,
     /// Kinds that have been listed, or that the hub does not have.
     listed: BTreeSet<Arc<Kind>>,
-    started: bool,
+    /// When everything that the hub holds had been read.
+    started: Option<Instant>,
     watchers: JoinSet<()>,
     tell: mpsc::Sender<(Arc<Kind>, Seen)>,
     notices: mpsc::UnboundedSender<Notice>,
@@ -148,8 +153,11 @@ struct World {
     unsure: Vec<Arc<ObjectId>>,
     next_renewal: Instant,
     records: Queue<Record>,
+    /// What an earlier hub wrote about roots, until roots know it.
+    records_before: Option<HashMap<ObjectId, Box<str>>>,
     /// When leaves were deleted, for the blast radius.
     removals: VecDeque<(Instant, usize)>,
+    graves: Graves,
 }
 
 impl World {
@@ -162,7 +170,8 @@ impl World {
             hub,
             sources: Sources::new(),
             listed: BTreeSet::new(),
-            started: false,
+            started: None,
+            records_before: None,
             watchers: JoinSet::new(),
             tell,
             notices,
@@ -182,6 +191,7 @@ impl World {
             next_renewal: Instant::now() + FIRST_RENEWAL,
             records: Queue::default(),
             removals: VecDeque::new(),
+            graves: Graves::default(),
         }
     }
 
@@ -193,6 +203,7 @@ impl World {
         let mut connections = JoinSet::new();
         let mut front = self.options.front.take();
         let mut answers = JoinSet::new();
+        answers.spawn(questions::records(self.options.api.clone()));
         for kind in news::own_kinds() {
             self.watch(kind);
         }
@@ -254,6 +265,10 @@ impl World {
 
     /// Whether everything that the hub holds has been read once.
     fn complete(&self) -> bool {
-        news::own_kinds().iter().chain(self.sources.keys()).all(|kind| self.listed.contains(kind))
+        self.records_before.is_some()
+            && news::own_kinds()
+                .iter()
+                .chain(self.sources.keys())
+                .all(|kind| self.listed.contains(kind))
     }
 }

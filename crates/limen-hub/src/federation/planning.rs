@@ -51,13 +51,16 @@ impl World {
         let Some(root) = self.roots.remove(id) else { return };
         self.scaled.retain(|_, by| **by != *id);
         self.record_policy(id, root.policy.as_deref());
-        let leaf = Arc::new(root.leaf(id));
+        let leaf = Arc::new(self.leaf_of(id, &root));
         if self.owners.get(&*leaf).is_some_and(|owner| **owner == *id) {
             self.owners.remove(&*leaf);
         }
         let root_uid: Arc<str> = root.uid().into();
         let release = root.on_delete() == OnDelete::Orphan;
         let buried = tombstone(&leaf, &root_uid, release);
+        if root.finished {
+            self.graves.bury(buried.clone(), Instant::now());
+        }
         for (name, member) in &mut self.members {
             let Some(syncer) = &member.syncer else { continue };
             if member.tombstones.contains(&buried) {
@@ -285,12 +288,12 @@ impl World {
             };
             wishes.insert(name, wish);
         }
-        self.deliver(root, federated, wishes);
+        self.deliver(root, &federated.leaf, wishes);
     }
 
     /// Sends the wishes that differ from those of before.
-    fn deliver(&self, root: &mut Root, federated: &Federated, wishes: BTreeMap<Arc<str>, Wish>) {
-        let leaf = Arc::new(federated.leaf.clone());
+    fn deliver(&self, root: &mut Root, leaf: &ObjectId, wishes: BTreeMap<Arc<str>, Wish>) {
+        let leaf = Arc::new(leaf.clone());
         for (name, wish) in &wishes {
             if root.wishes.get(name) == Some(wish) {
                 continue;
@@ -400,20 +403,27 @@ impl World {
         }
         let want = if orphan { Want::Orphan } else { Want::Nothing };
         let root_uid: Arc<str> = root.uid().into();
-        let leaf = root.leaf(id);
+        let leaf = self.leaf_of(id, root);
         let mut left = false;
         let mut wishes = BTreeMap::new();
         for (name, member) in &mut self.members {
             let report = root.reports.get(name);
-            let held = report.is_some_and(|report| {
-                report.held_for.is_some() || report.state == Some(LeafState::Deleting)
-            });
-            let certain = member.knows(&leaf.kind) && !member.away();
-            if !held && certain {
+            // What was asked of it may be done at any moment, until it says that nothing is there.
+            let held = root.wishes.contains_key(name)
+                || report.is_some_and(|report| {
+                    report.held_for.is_some() || report.state == Some(LeafState::Deleting)
+                });
+            let known = member.knows(&leaf.kind);
+            if !held && known && !member.away() {
                 continue;
             }
+            if held {
+                wishes
+                    .insert(name.clone(), Wish { root_uid: root_uid.clone(), want: want.clone() });
+            }
             if member.away() {
-                if held || root.wishes.contains_key(name) {
+                // Also what an earlier hub asked of it, of which nothing is known here.
+                if held || !known {
                     let tombstone = tombstone(&leaf, &root_uid, orphan);
                     if !member.tombstones.contains(&tombstone) {
                         member.tombstones.push(tombstone);
@@ -428,18 +438,21 @@ impl World {
                 continue;
             }
             left = true;
-            if held {
-                wishes
-                    .insert(name.clone(), Wish { root_uid: root_uid.clone(), want: want.clone() });
-            }
         }
-        if let Ok(federated) = root.federated.clone() {
-            self.deliver(root, &federated, wishes);
-        }
+        self.deliver(root, &leaf, wishes);
         root.finished = !left;
         if root.finished {
             self.record_now(id);
         }
+    }
+
+    /// What members hold of a root. One that is not understood any more has the leaves that it had.
+    fn leaf_of(&self, id: &ObjectId, root: &Root) -> ObjectId {
+        if let Ok(federated) = &root.federated {
+            return federated.leaf.clone();
+        }
+        let own = self.owners.iter().find(|(_, owner)| ***owner == *id);
+        own.map_or_else(|| id.clone(), |(leaf, _)| leaf.clone())
     }
 
     fn recently_removed(&mut self) -> usize {
@@ -452,6 +465,15 @@ impl World {
 
     fn leaves_in_all(&self) -> usize {
         self.roots.values().map(|root| root.holders().count()).sum()
+    }
+
+    /// How many roots have something in a member, or may have.
+    pub(super) fn roots_in(&self, name: &str) -> usize {
+        let held = |root: &&Root| {
+            root.wishes.contains_key(name)
+                || root.reports.get(name).is_some_and(|report| report.held_for.is_some())
+        };
+        self.roots.values().filter(held).count()
     }
 
     fn long_away(&self) -> BTreeSet<String> {

@@ -1,9 +1,11 @@
 //! What must be asked before something can be decided, and what is done by the clock: what a
 //! person wanted who deleted a root unseen, and new credentials for members.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use limen_api::dialect::identity;
 use limen_core::federated::ObjectId;
 use limen_sync::ObjectApi;
 use tokio::task::JoinSet;
@@ -15,6 +17,10 @@ use crate::status;
 
 /// How long to wait before asking again.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long to wait for members that cannot be asked for a new credential.
+const PUT_OFF: Duration = Duration::from_secs(5);
+/// How many records are read at a time: each tells of every member.
+const RECORDS: usize = 50;
 
 /// What came of asking.
 pub(super) enum Answer {
@@ -22,6 +28,8 @@ pub(super) enum Answer {
     Orphaned { root: Arc<ObjectId>, uid: String, orphaned: bool },
     /// A member has a new credential, or why it has none.
     Renewed { cluster: Arc<str>, outcome: Result<(), String> },
+    /// The records that an earlier hub wrote.
+    Records(HashMap<ObjectId, Box<str>>),
 }
 
 impl World {
@@ -35,23 +43,26 @@ impl World {
                 Answer::Orphaned { root: id, uid, orphaned }
             });
         }
-        if self.started && self.next_renewal <= Instant::now() {
-            self.next_renewal = Instant::now() + self.options.renew_every;
-            self.renew_credentials(answers);
+        if self.started.is_some() && self.next_renewal <= Instant::now() {
+            let all = self.renew_credentials(answers);
+            let pause = if all { self.options.renew_every } else { PUT_OFF };
+            self.next_renewal = Instant::now() + pause.min(self.options.renew_every);
         }
     }
 
-    fn renew_credentials(&self, answers: &mut JoinSet<Answer>) {
+    /// Renews what is due; false if some members cannot be asked now.
+    fn renew_credentials(&self, answers: &mut JoinSet<Answer>) -> bool {
+        let mut all = true;
         let now = jiff::Timestamp::now().as_second();
         for (name, member) in &self.members {
             let Some(credentials) = &member.cluster.spec.credentials else { continue };
             let validity = self.secrets.get(&credentials.name).and_then(validity);
             let due = validity.filter(|life| life.is_due(self.options.renew_percent_left, now));
-            let (Some(life), Some(client)) = (due, member.client.clone()) else { continue };
+            let Some(life) = due else { continue };
             // What cannot be reached cannot be renewed, and its condition says so already.
-            if member.away() {
-                continue;
-            }
+            let client = member.client.clone().filter(|_| !member.away());
+            all &= client.is_some();
+            let Some(client) = client else { continue };
             let (api, cluster) = (self.options.api.clone(), name.clone());
             let secret = credentials.name.clone();
             answers.spawn(async move {
@@ -63,6 +74,7 @@ impl World {
                 Answer::Renewed { cluster, outcome }
             });
         }
+        all
     }
 
     pub(super) fn answered(&mut self, answer: Answer) {
@@ -82,6 +94,28 @@ impl World {
                 }
                 member.renewal_error = outcome.err();
                 self.record_member(&cluster);
+            }
+            Answer::Records(records) => self.records_before = Some(records),
+        }
+    }
+}
+
+/// Reads all records of roots, until it can. As text: as values they would take ten times the memory.
+pub(super) async fn records(api: ObjectApi) -> Answer {
+    let kind = status::report_kind();
+    loop {
+        let mut records = HashMap::new();
+        let read = api.each(&kind, "", RECORDS, |record| {
+            records.insert(identity(&record, &kind), status::recorded(&record));
+        });
+        match read.await {
+            Ok(_) => return Answer::Records(records),
+            Err(kube::Error::Api(unknown)) if unknown.code == 404 => {
+                return Answer::Records(HashMap::new());
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the records of roots cannot be read; trying again");
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What the federation writes to the hub: each record when it has changed, and only then.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use limen_core::federated::ObjectId;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::{GATHER, PATIENCE, Record, UNDER_WAY, World};
+use super::{FIRST_LOOK, GATHER, PATIENCE, Record, UNDER_WAY, World};
 use crate::outbox::{Letter, Written, finalizers};
 use crate::setup::cluster_object;
 use crate::traffic::Front;
@@ -70,7 +71,7 @@ impl World {
 
     /// Starts writes that are due.
     pub(super) fn write(&mut self, writes: &mut JoinSet<Done>) {
-        if !self.started {
+        if self.started.is_none() {
             return;
         }
         while writes.len() < self.options.concurrency
@@ -90,7 +91,7 @@ impl World {
     fn write_root(&mut self, id: &Arc<ObjectId>, writes: &mut JoinSet<Done>) -> bool {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let Some(root) = self.roots.get(id) else { return false };
-        if root.is_under_way(PATIENCE) {
+        if root.is_under_way(PATIENCE) || (self.has_just_started() && self.is_guessing(root)) {
             self.record_later(id);
             return false;
         }
@@ -110,6 +111,30 @@ impl World {
             Done { record: Record::Root(id), outcome: Outcome::Root(written) }
         });
         true
+    }
+
+    /// What an earlier hub wrote is better than what is not known yet.
+    fn has_just_started(&self) -> bool {
+        self.started.is_some_and(|started| started.elapsed() < FIRST_LOOK)
+    }
+
+    /// Whether a root with a record waits for members to say what they hold.
+    fn is_guessing(&self, root: &Root) -> bool {
+        let Ok(federated) = &root.federated else { return false };
+        let unknown = |name: &String| {
+            let member = self.members.get(name.as_str());
+            member.is_some_and(|member| !member.away() && !member.knows(&federated.leaf.kind))
+        };
+        root.written_report.is_some() && root.plan.leaves.keys().any(unknown)
+    }
+
+    /// Tells roots what an earlier hub wrote about them.
+    pub(super) fn remember_records(&mut self) {
+        let Some(mut records) = self.records_before.replace(HashMap::new()) else { return };
+        for (id, root) in &mut self.roots {
+            let record = records.remove(&status::report_id(id));
+            root.written_report = record.filter(|record| status::is_about(record, root.uid()));
+        }
     }
 
     fn letter(&self, id: &Arc<ObjectId>, root: &Root, now: &str) -> Letter {
@@ -138,18 +163,24 @@ impl World {
             status::merged(root).map(|status| self.front.shown(id, status)).filter(|status| {
                 root.written_status.as_ref() != Some(status) && root.object["status"] != *status
             });
-        let report = status::report(id, root, &self.members, now);
-        if root.written_report.as_deref() != Some(report.to_string().as_str()) {
-            letter.report = Some(report);
-            letter.known = root.written_report.is_some();
-        }
+        letter.report = status::report(id, root, &self.members, now);
+        letter.known = root.written_report.is_some();
         letter
     }
 
     fn write_member(&mut self, name: &Arc<str>, writes: &mut JoinSet<Done>) -> bool {
         let Some(member) = self.members.get(name) else { return false };
+        if self.has_just_started() && member.written.is_some() && !member.is_looked_at() {
+            self.record_member(name);
+            return false;
+        }
         let mut status = member.status(jiff::Timestamp::now());
         self.front.judge(name, &mut status);
+        if member.leaving().is_some() {
+            let known = self.leaf_kinds().iter().all(|kind| member.knows(kind));
+            let now = jiff::Timestamp::now();
+            status.conditions.push(member.let_go(self.roots_in(name), known, now));
+        }
         if member.written.as_ref() == Some(&status) {
             return false;
         }
@@ -244,7 +275,7 @@ impl World {
             root.written_status = Some(status);
         }
         if let Some(report) = written.report {
-            root.written_report = Some(report.to_string().into());
+            root.written_report = Some(status::recorded(&report));
         }
         if let Some(object) = written.object {
             // No need to wait until the watch tells.

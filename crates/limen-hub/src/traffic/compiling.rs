@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use limen_core::compile::{
-    Claim, Compiled, HOST_ANNOTATION, Key, Policy, Root, compile, generated_host,
+    Claim, Compiled, HOST_ANNOTATION, Key, Policy, Remarks, Root, compile, generated_host,
 };
 use limen_core::global::Global;
 use serde_json::Value;
@@ -22,6 +22,8 @@ pub(super) struct Known {
     pub(super) wants_host: Option<String>,
     /// What it compiles to.
     pub(super) compiled: Option<Arc<Global>>,
+    /// What compiles find odd, and since when.
+    odd: Remarks,
     /// What a person should know.
     pub(super) remarks: Vec<String>,
     /// Events to be written.
@@ -35,6 +37,7 @@ impl Known {
             root,
             wants_host: None,
             compiled: None,
+            odd: Remarks::default(),
             remarks: Vec::new(),
             events: Vec::new(),
         };
@@ -159,7 +162,7 @@ impl World {
                 return self.remark(id, vec![error]);
             }
         };
-        let key = id.global();
+        let (key, time) = (id.global(), now());
         if self.foreign.contains(&key) {
             let text = format!("a GlobalIngress {} of somebody else is in the way", key.1);
             return self.remark(id, vec![text]);
@@ -179,24 +182,26 @@ impl World {
         let default = Policy::default();
         let policy = policy.as_ref().map_or(&default, |(_, policy)| policy);
         let compiled = match denied.is_empty() && unproven.is_empty() {
-            true => compile(root, policy, canary, &self.members, before, now()),
+            true => compile(root, policy, canary, &self.members, before, time),
             false => {
                 let mut root = root.clone();
                 root.rules = granted;
                 let nothing_left = root.rules.is_empty() && root.default_backend.is_none();
                 match nothing_left && before.is_none() {
                     true => Compiled::default(),
-                    false => compile(&root, policy, canary, &self.members, before, now()),
+                    false => compile(&root, policy, canary, &self.members, before, time),
                 }
             }
         };
         let mut remarks: Vec<String> = denied.iter().map(ToString::to_string).collect();
         remarks.extend(unproven.iter().map(ToString::to_string));
-        remarks.extend(compiled.remarks);
         let changed = compiled.global.as_ref() != before;
         if let Some(known) = self.roots.get_mut(id) {
             self.publish |= known.compiled.is_none() && compiled.global.is_some();
             known.compiled = compiled.global.map(Arc::new);
+            known.odd.found(compiled.remarks, time);
+            remarks.extend(known.odd.lasting(time).map(str::to_owned));
+            self.odd_until.extend(known.odd.due(time).map(|due| (due, id.clone())));
         }
         if changed {
             self.publish = true;

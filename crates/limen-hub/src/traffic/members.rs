@@ -100,7 +100,7 @@ impl World {
         news
     }
 
-    /// Time has passed: drains and canaries may have moved on.
+    /// Time has passed: drains and canaries may have moved on, and what was odd may have lasted.
     pub(super) fn tick(&mut self) {
         let draining = |link: &Link| link.cluster.spec.drain_schedule.is_some();
         let draining: Vec<Arc<str>> = self
@@ -115,6 +115,10 @@ impl World {
         }
         if moved {
             self.all_dirty();
+        }
+        let time = now();
+        while self.odd_until.first().is_some_and(|(due, _)| *due <= time) {
+            self.dirty.extend(self.odd_until.pop_first().map(|(_, id)| id));
         }
         self.move_canaries();
         self.judge_edges();

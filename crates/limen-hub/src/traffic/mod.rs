@@ -159,6 +159,8 @@ struct World {
     foreign: BTreeSet<Key>,
 
     dirty: BTreeSet<RootId>,
+    /// Roots that there will be more to say about, and when.
+    odd_until: BTreeSet<(i64, RootId)>,
     records: Queue<Record>,
 }
 
@@ -190,6 +192,7 @@ impl World {
             globals: HashMap::new(),
             foreign: BTreeSet::new(),
             dirty: BTreeSet::new(),
+            odd_until: BTreeSet::new(),
             records: Queue::default(),
         }
     }

@@ -9,6 +9,7 @@ use limen_hub::{Federation, FederationOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use crate::rig::{ApiServer, Rig, eventually, id_of};
 
@@ -21,12 +22,13 @@ fn present(object: Option<&Value>) -> bool {
     object.is_some()
 }
 
-/// Lets connections through to an address, and holds back whatever goes there.
-async fn slowly(to: SocketAddr, delay: Duration) -> SocketAddr {
+/// Lets connections through to an address, and holds back whatever goes there while it is slow.
+async fn detour(to: SocketAddr, slow: watch::Receiver<bool>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
+            let mut slow = slow.clone();
             tokio::spawn(async move {
                 let Ok(server) = TcpStream::connect(to).await else { return };
                 let (mut from_client, mut to_client) = client.into_split();
@@ -36,8 +38,8 @@ async fn slowly(to: SocketAddr, delay: Duration) -> SocketAddr {
                 });
                 let mut buffer = vec![0; 64 << 10];
                 while let Ok(read @ 1..) = from_client.read(&mut buffer).await {
-                    tokio::time::sleep(delay).await;
-                    if to_server.write_all(&buffer[..read]).await.is_err() {
+                    let quick = slow.wait_for(|slow| !*slow).await.is_ok();
+                    if !quick || to_server.write_all(&buffer[..read]).await.is_err() {
                         return;
                     }
                 }
@@ -50,13 +52,18 @@ async fn slowly(to: SocketAddr, delay: Duration) -> SocketAddr {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_member_delays_no_other() {
     let mut rig = Rig::start(&["europe-1"]).await;
-    let mut slow = ApiServer::start().await;
-    let port = slow.config.cluster_url.port_u16().unwrap();
-    let detour = slowly(([127, 0, 0, 1], port).into(), Duration::from_secs(1)).await;
-    slow.config.cluster_url = format!("https://{detour}").parse().unwrap();
-    rig.join("asia-1", &slow).await;
-    rig.members.insert("asia-1".to_owned(), slow);
+    let (slow, is_slow) = watch::channel(false);
+    let mut asia = ApiServer::start().await;
+    let port = asia.config.cluster_url.port_u16().unwrap();
+    let detour = detour(([127, 0, 0, 1], port).into(), is_slow).await;
+    asia.config.cluster_url = format!("https://{detour}").parse().unwrap();
+    rig.join("asia-1", &asia).await;
+    rig.members.insert("asia-1".to_owned(), asia);
+    rig.hub.create(&config_map("first", "x")).await;
+    rig.eventually(&id_of(&config_map("first", "x")), &["asia-1"], present).await;
 
+    // Slower than anything that the other one takes.
+    slow.send_replace(true);
     let roots: Vec<Value> = (0..20).map(|n| config_map(&format!("root-{n}"), "x")).collect();
     for root in &roots {
         rig.hub.create(root).await;
@@ -64,9 +71,11 @@ async fn a_slow_member_delays_no_other() {
     for root in &roots {
         rig.eventually(&id_of(root), &["europe-1"], present).await;
     }
-    let (slow, _) = rig.member("asia-1").api().list(&id_of(&roots[0]).kind, "").await.unwrap();
-    let there = slow.iter().filter(|object| object["metadata"]["namespace"] == "default").count();
-    assert!(there < roots.len(), "the slow member was not slow");
+    for root in &roots {
+        let there = rig.member("asia-1").get(&id_of(root)).await;
+        assert!(there.is_none(), "the slow member was not slow");
+    }
+    slow.send_replace(false);
     for root in &roots {
         rig.eventually(&id_of(root), &["asia-1"], present).await;
     }

@@ -303,3 +303,56 @@ async fn at_rest_nothing_is_written_anywhere() {
     let after = [revision(rig.member("asia-1")).await, revision(rig.member("europe-1")).await];
     assert_eq!(after, members);
 }
+
+/// Every record of a root and of a member, with its version.
+async fn records(rig: &Rig) -> Vec<(String, String)> {
+    let mut versions = Vec::new();
+    for (kind, plural, namespaced) in
+        [("FederatedStatus", "federatedstatuses", true), ("Cluster", "clusters", false)]
+    {
+        let kind = limen_api::kind(("limen.dev/v1alpha1", kind, plural, namespaced));
+        for object in rig.hub.api().list(&kind, "").await.unwrap().0 {
+            let text = |field: &str| object["metadata"][field].as_str().unwrap().to_owned();
+            versions.push((text("name"), text("resourceVersion")));
+        }
+    }
+    versions
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hub_that_starts_anew_finds_its_records_as_they_are() {
+    let mut rig = Rig::start(&["asia-1", "europe-1"]).await;
+    let synced =
+        |record: Option<&Value>| record.is_some_and(|record| record["spec"]["synced"] == "2/2");
+    for name in ["one", "two", "three"] {
+        rig.hub.create(&config_map(name, "x")).await;
+    }
+    for name in ["one", "two", "three"] {
+        let record = Rig::record(&id_of(&config_map(name, "x")));
+        rig.eventually_on_hub(&record, synced).await;
+    }
+    for name in ["asia-1", "europe-1"] {
+        let cluster = id_of(&json!({"apiVersion": "limen.dev/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": name}}));
+        rig.eventually_on_hub(&cluster, |cluster| {
+            cluster.is_some_and(|cluster| cluster["status"]["leaves"] == 3)
+        })
+        .await;
+    }
+    let mut before = Vec::new();
+    eventually("the hub is at rest", async || {
+        let now = records(&rig).await;
+        let rest = now == before;
+        before = now;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        (rest, format!("{before:?}"))
+    })
+    .await;
+    rig.stop_federation().await;
+    // Times are in seconds: in the next one they would differ.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    rig.start_federation().await;
+    // Long enough for everything that is not known at once to be written down.
+    tokio::time::sleep(std::time::Duration::from_secs(13)).await;
+    assert_eq!(records(&rig).await, before);
+}

@@ -9,10 +9,14 @@ fn options(cluster: &str) -> Drain {
     Drain { cluster: cluster.to_owned(), over_seconds: 0, keep: 1, force: false, dry_run: false }
 }
 
-/// Whether the endpoints of two clusters are known.
+/// Whether the endpoints of two clusters are known, and a way in to them: members report the two
+/// one after the other.
 fn both_are_ready(global: &serde_json::Value) -> bool {
     let targets = global["spec"]["backends"][0]["targets"].as_array();
-    let ready = |target: &&serde_json::Value| target["readyEndpoints"].as_u64() > Some(0);
+    let ready = |target: &&serde_json::Value| {
+        let ways = target["addresses"].as_array().map_or(0, Vec::len);
+        target["readyEndpoints"].as_u64() > Some(0) && ways > 0
+    };
     targets.is_some_and(|targets| targets.iter().filter(ready).count() == 2)
 }
 

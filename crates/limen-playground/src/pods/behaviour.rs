@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// Requests in a second that are all a pod can do, for the load it reports.
-pub(crate) const FULL: f64 = 50.0;
+/// Requests in a second that are all a pod can take, for the load it reports.
+pub const POD_TAKES: f64 = 50.0;
 
 /// What a pod has been told to be like; the usual one is quick and well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ impl PodState {
     pub fn load(&self) -> f64 {
         match self.behaviour().load_percent {
             Some(percent) => f64::from(percent),
-            None => self.rate() / FULL * 100.0,
+            None => self.rate() / POD_TAKES * 100.0,
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use behaviour::{Behaviour, PodState};
+pub use behaviour::{Behaviour, POD_TAKES, PodState};
 pub(crate) use zone_printer::{Identity, Version};
 
 /// How long a pod goes on after it was deleted, so that those who send it requests hear of it.

@@ -12,7 +12,9 @@ use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::live::{Screen, keep_drawing};
 
 /// Failures that are remembered.
 const REMEMBERED: usize = 3;
@@ -34,6 +36,37 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    /// What one client was told once.
+    fn once(answer: &Result<Value>, took: Duration) -> Self {
+        match answer {
+            Ok(answer) => {
+                let text = |field: &str| answer[field].as_str().unwrap_or("nobody").to_owned();
+                Self {
+                    clusters: [(text("cluster"), 1)].into(),
+                    versions: [(text("version"), 1)].into(),
+                    slowest: took,
+                    ..Self::default()
+                }
+            }
+            Err(error) => Self { failed: 1, failures: vec![error.to_string()], ..Self::default() },
+        }
+    }
+
+    /// This, and what was told at another time.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (ours, theirs) in
+            [(&mut self.clusters, &other.clusters), (&mut self.versions, &other.versions)]
+        {
+            for (name, count) in theirs {
+                *ours.entry(name.clone()).or_default() += count;
+            }
+        }
+        self.failed += other.failed;
+        let room = REMEMBERED.saturating_sub(self.failures.len());
+        self.failures.extend(other.failures.iter().take(room).cloned());
+        self.slowest = self.slowest.max(other.slowest);
+    }
+
     /// Requests with a good answer.
     pub(crate) fn answered(&self) -> u64 {
         self.clusters.values().sum()
@@ -63,21 +96,36 @@ impl Told {
 
 /// Clients that keep asking.
 pub(crate) struct Crowd {
+    gateway: SocketAddr,
     told: Arc<Mutex<Told>>,
-    clients: JoinSet<()>,
+    /// The same once more, for the picture.
+    shown: Arc<Mutex<Told>>,
+    screen: Arc<Mutex<Screen>>,
+    tasks: JoinSet<()>,
 }
 
 impl Crowd {
-    /// So many clients, each of which asks so often in a second.
-    pub(crate) fn gather(gateway: SocketAddr, clients: usize, rate: f64) -> Self {
-        let told = Arc::new(Mutex::new(Told::default()));
-        let mut set = JoinSet::new();
-        for number in 0..clients {
-            let pause = Duration::from_secs_f64(1.0 / rate);
+    /// Nobody yet, before a gateway of these clusters.
+    pub(crate) fn new(
+        gateway: SocketAddr,
+        clusters: Vec<String>,
+        screen: Arc<Mutex<Screen>>,
+    ) -> Self {
+        let (told, shown) = (Arc::default(), Arc::<Mutex<Told>>::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(keep_drawing(screen.clone(), shown.clone(), clusters));
+        Self { gateway, told, shown, screen, tasks }
+    }
+
+    /// So many clients more, each of which asks so often in a second, until they are sent home.
+    pub(crate) fn gather(&mut self, clients: usize, rate: f64) -> Vec<AbortHandle> {
+        let pause = Duration::from_secs_f64(1.0 / rate);
+        let client = |number: usize| {
             let first = pause.mul_f64(number as f64 / clients as f64);
-            set.spawn(keep_asking(gateway, first, pause, told.clone()));
-        }
-        Self { told, clients: set }
+            let told = [self.told.clone(), self.shown.clone()];
+            self.tasks.spawn(keep_asking(self.gateway, first, pause, told))
+        };
+        (0..clients).map(client).collect()
     }
 
     /// What they were told since this was last asked.
@@ -94,7 +142,8 @@ impl Crowd {
 
     /// Sends them home.
     pub(crate) async fn disperse(mut self) {
-        self.clients.shutdown().await;
+        self.tasks.shutdown().await;
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -102,7 +151,7 @@ async fn keep_asking(
     gateway: SocketAddr,
     first: Duration,
     pause: Duration,
-    told: Arc<Mutex<Told>>,
+    told: [Arc<Mutex<Told>>; 2],
 ) {
     tokio::time::sleep(first).await;
     let mut ticks = tokio::time::interval(pause);
@@ -113,21 +162,12 @@ async fn keep_asking(
         let start = Instant::now();
         let answer = tokio::time::timeout(PATIENCE, ask(gateway, &mut sender)).await;
         let answer = answer.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in time")));
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        match answer {
-            Ok(answer) => {
-                let text = |field: &str| answer[field].as_str().unwrap_or("nobody").to_owned();
-                *told.clusters.entry(text("cluster")).or_default() += 1;
-                *told.versions.entry(text("version")).or_default() += 1;
-                told.slowest = told.slowest.max(start.elapsed());
-            }
-            Err(error) => {
-                sender = None;
-                told.failed += 1;
-                if told.failures.len() < REMEMBERED {
-                    told.failures.push(error.to_string());
-                }
-            }
+        if answer.is_err() {
+            sender = None;
+        }
+        let once = Told::once(&answer, start.elapsed());
+        for told in &told {
+            told.lock().unwrap_or_else(PoisonError::into_inner).add(&once);
         }
     }
 }

@@ -1,16 +1,18 @@
 //! `limen play`: stories about a federation, told while they happen, each ending in a verdict.
 
 mod crowd;
+mod live;
 mod stage;
 mod stories;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use self::stage::Stage;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Play a story on a federation of `limen up`, and see whether it ends well.
 #[derive(Args)]
@@ -32,6 +34,10 @@ pub(crate) struct Play {
     /// The admin address of the limen up to play on
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
+
+    /// Look at each thing for a shorter time
+    #[arg(long)]
+    quick: bool,
 }
 
 /// What can be played.
@@ -51,17 +57,40 @@ pub(crate) enum Story {
     Canary,
 }
 
+impl Story {
+    async fn tell(self, stage: &Stage) -> Result<()> {
+        match self {
+            Self::Failover => stories::failover(stage).await,
+            Self::Drain => stories::drain(stage).await,
+            Self::Rejoin => stories::rejoin(stage).await,
+            Self::SplitBrain => stories::split_brain(stage).await,
+            Self::Overflow => stories::overflow(stage).await,
+            Self::Canary => stories::canary(stage).await,
+        }
+    }
+}
+
 impl Play {
     pub(crate) fn run(self) -> Result<()> {
         crate::connection::block_on(async {
-            let stage = Stage::find(self.data_dir.as_deref(), self.admin).await?;
-            let played = match self.story {
-                Story::Failover => stories::failover(&stage).await,
-                Story::Drain => stories::drain(&stage).await,
-                Story::Rejoin => stories::rejoin(&stage).await,
-                Story::SplitBrain => stories::split_brain(&stage).await,
-                Story::Overflow => stories::overflow(&stage).await,
-                Story::Canary => stories::canary(&stage).await,
+            let mut terminate = signal(SignalKind::terminate())?;
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let stopped = async {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            };
+            tokio::pin!(stopped);
+            let stage = tokio::select! {
+                stage = Stage::find(self.data_dir.as_deref(), self.admin) => stage?,
+                () = &mut stopped => bail!("the story was not played"),
+            };
+            let stage = stage.quick(self.quick);
+            // Whoever stops a story does not want to live with what it has broken.
+            let played = tokio::select! {
+                played = self.story.tell(&stage) => played,
+                () = &mut stopped => Err(anyhow::anyhow!("the story was not played to its end")),
             };
             let tidied = stage.tidy().await;
             stage.close().await;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -9,10 +10,11 @@ use http::Method;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use limen_playground::Topology;
+use limen_playground::{Place, Topology};
 use serde_json::{Value, json};
 
 use super::crowd::Crowd;
+use super::live::Screen;
 use crate::connection::config;
 use crate::up::http_client::ask;
 use crate::up::{Folder, PORT_BASE, Ports, Whole, WholeOptions};
@@ -21,6 +23,8 @@ use crate::up::{Folder, PORT_BASE, Ports, Whole, WholeOptions};
 const CLUSTERS: usize = 3;
 /// Where the admin port is from the base.
 const ADMIN: u16 = 5;
+/// How long anything may take until it is as it should be.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What stories call what they make.
 pub(crate) const MADE: &str = "limen-play";
 
@@ -33,6 +37,9 @@ pub(crate) struct Stage {
     /// Clusters, the nearest to the gateway first.
     clusters: Vec<String>,
     start: Instant,
+    screen: Arc<Mutex<Screen>>,
+    /// How long one looks at something.
+    moment: Duration,
     own: Option<(Whole, Folder)>,
 }
 
@@ -78,8 +85,7 @@ impl Stage {
         let gateway = gateway.with_context(|| format!("{admin} is not the admin of a limen up"))?;
         let kubeconfig: PathBuf = text(&addresses["kubeconfig"]).unwrap_or_default().into();
         let hub = Client::try_from(config(Some(&kubeconfig), Some("federation")).await?)?;
-        let clusters = state["clusters"].as_array().into_iter().flatten();
-        let clusters: Vec<String> = clusters.filter_map(|cluster| text(&cluster["name"])).collect();
+        let clusters = nearest_first(addresses);
         if clusters.len() < 2 {
             bail!("a story needs two clusters or more");
         }
@@ -87,7 +93,19 @@ impl Stage {
         if answer["cluster"].as_str().is_none() {
             bail!("the sample application does not answer; start limen up without --no-sample");
         }
-        Ok(Self { admin, gateway, hub, kubeconfig, clusters, start: Instant::now(), own })
+        let screen = Arc::new(Mutex::new(Screen::standard()));
+        let (start, moment) = (Instant::now(), Duration::from_secs(2));
+        Ok(Self { admin, gateway, hub, kubeconfig, clusters, start, screen, moment, own })
+    }
+
+    /// With shorter looks.
+    pub(crate) fn quick(self, quick: bool) -> Self {
+        Self { moment: if quick { self.moment / 4 } else { self.moment }, ..self }
+    }
+
+    /// How long one looks at something.
+    pub(crate) fn moment(&self) -> Duration {
+        self.moment
     }
 
     /// The cluster that is nearest to the gateway.
@@ -101,12 +119,19 @@ impl Stage {
 
     /// Clients that ask all the time.
     pub(crate) fn crowd(&self, clients: usize, rate: f64) -> Crowd {
-        Crowd::gather(self.gateway, clients, rate)
+        let mut crowd = Crowd::new(self.gateway, self.clusters.clone(), self.screen.clone());
+        crowd.gather(clients, rate);
+        crowd
+    }
+
+    fn screen(&self) -> std::sync::MutexGuard<'_, Screen> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells what happens.
     pub(crate) fn say(&self, line: &str) {
-        println!("{:6.1} s  {line}", self.start.elapsed().as_secs_f64());
+        let line = format!("{:6.1} s  {line}", self.start.elapsed().as_secs_f64());
+        self.screen().say(&line);
     }
 
     /// Sees whether something is as it must be.
@@ -122,7 +147,6 @@ impl Stage {
     pub(crate) async fn until(
         &self,
         what: &str,
-        patience: Duration,
         mut holds: impl AsyncFnMut() -> Result<(bool, String)>,
     ) -> Result<Duration> {
         let start = Instant::now();
@@ -133,8 +157,8 @@ impl Stage {
                 self.say(&format!("good: {what}, after {:.1} s", took.as_secs_f64()));
                 return Ok(took);
             }
-            if start.elapsed() > patience {
-                bail!("it did not end well: not within {} s: {what}; {found}", patience.as_secs());
+            if start.elapsed() > PATIENCE {
+                bail!("it did not end well: not within {} s: {what}; {found}", PATIENCE.as_secs());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -147,7 +171,7 @@ impl Stage {
         what: &str,
         fits: impl Fn(&super::crowd::Told) -> bool,
     ) -> Result<Duration> {
-        self.until(what, Duration::from_secs(60), async || {
+        self.until(what, async || {
             let told = crowd.listen(Duration::from_millis(500)).await;
             Ok((told.answered() > 0 && fits(&told), told.summary()))
         })
@@ -196,6 +220,7 @@ impl Stage {
 
     /// Leaves the federation as it was found, whatever has happened.
     pub(crate) async fn tidy(&self) -> Result<()> {
+        self.screen().clear();
         for cluster in &self.clusters {
             self.trouble(cluster, "restore").await?;
             self.patch("Cluster", cluster, json!({"spec": {"drain": false}})).await?;
@@ -212,7 +237,34 @@ impl Stage {
         }
         self.patch("Deployment", crate::up::SAMPLE, json!({"spec": {"replicas": crate::up::PODS}}))
             .await?;
-        self.image("zone-printer:v1").await
+        self.image("zone-printer:v1").await?;
+        self.until("everything is as it was", async || {
+            for cluster in &self.clusters {
+                let (done, found) = self.runs(cluster, "zone-printer:v1").await?;
+                if !done {
+                    return Ok((false, found));
+                }
+            }
+            Ok((true, String::new()))
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Whether all pods of the sample in a cluster are of an image and ready.
+    pub(crate) async fn runs(&self, cluster: &str, image: &str) -> Result<(bool, String)> {
+        // A cluster that has just been brought back may not answer yet.
+        let leaf = match self.get(cluster, "Deployment", crate::up::SAMPLE).await {
+            Ok(leaf) => leaf,
+            Err(error) => return Ok((false, format!("{error:#}"))),
+        };
+        let (spec, status) = (&leaf["spec"], &leaf["status"]);
+        let found = &spec["template"]["spec"]["containers"][0]["image"];
+        let counts = ["replicas", "updatedReplicas", "readyReplicas"];
+        let done = found == image
+            && status["observedGeneration"] == leaf["metadata"]["generation"]
+            && counts.iter().all(|count| status[count] == spec["replicas"]);
+        Ok((done, format!("{cluster} has {found}, {status}")))
     }
 
     /// Changes the image of the sample.
@@ -230,6 +282,26 @@ impl Stage {
             drop(folder);
         }
     }
+}
+
+/// The names of the clusters, the nearest to the gateway first: it is where the first one is.
+fn nearest_first(addresses: &Value) -> Vec<String> {
+    let clusters = addresses["clusters"].as_array().into_iter().flatten();
+    let place = |cluster: &Value| {
+        let text = |field: &str| cluster[field].as_str().map(str::to_owned);
+        Some(Place {
+            name: text("name")?,
+            region: text("region")?,
+            zone: text("zone")?,
+            latitude: cluster["latitude"].as_f64()?,
+            longitude: cluster["longitude"].as_f64()?,
+        })
+    };
+    let mut places: Vec<Place> = clusters.filter_map(place).collect();
+    if let Some(edge) = places.first().cloned() {
+        places.sort_by_key(|place| edge.one_way_to(place));
+    }
+    places.into_iter().map(|place| place.name).collect()
 }
 
 /// The admin address that a folder has written down.

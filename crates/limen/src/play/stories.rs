@@ -5,14 +5,20 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::json;
 
+use super::crowd::Told;
 use super::stage::{MADE, Stage};
 use crate::up::SAMPLE;
 
 /// Clients of an ordinary story, and how often each asks in a second.
 const CLIENTS: usize = 8;
-const RATE: f64 = 12.0;
-const MOMENT: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(60);
+const RATE: f64 = 6.0;
+/// Requests in a second that the sample's pods say are all they can take.
+const POD_TAKES: f64 = limen_playground::POD_TAKES;
+
+/// All answers are of one version, and good.
+fn only(version: &str) -> impl Fn(&Told) -> bool {
+    move |told| told.failed == 0 && told.versions.get(version).copied() == Some(told.answered())
+}
 
 /// The region that is nearest dies under load.
 pub(super) async fn failover(stage: &Stage) -> Result<()> {
@@ -23,11 +29,11 @@ pub(super) async fn failover(stage: &Stage) -> Result<()> {
     stage.say(&format!("{nearest} loses power"));
     crowd.told();
     stage.trouble(nearest, "kill").await?;
-    tokio::time::sleep(MOMENT).await;
+    tokio::time::sleep(stage.moment()).await;
     let told = crowd.told();
     stage.say(&told.summary());
     stage.check(told.failed == 0, "no client noticed", &told.summary())?;
-    let told = crowd.listen(MOMENT).await;
+    let told = crowd.listen(stage.moment()).await;
     stage.say(&told.summary());
     let elsewhere = told.answered() > 0 && told.share(nearest) == 0 && told.failed == 0;
     stage.check(elsewhere, "other clusters answer everybody", &told.summary())?;
@@ -50,7 +56,7 @@ pub(super) async fn drain(stage: &Stage) -> Result<()> {
     stage.patch("Cluster", nearest, json!({"spec": {"drain": true}})).await?;
     let mut failed = 0;
     stage
-        .until("nobody is sent there any more", PATIENCE, async || {
+        .until("nobody is sent there any more", async || {
             let told = crowd.listen(Duration::from_millis(500)).await;
             failed += told.failed;
             Ok((told.answered() > 0 && told.share(nearest) == 0, told.summary()))
@@ -76,15 +82,10 @@ pub(super) async fn rejoin(stage: &Stage) -> Result<()> {
     stage.settled(&crowd, "other clusters answer", |told| told.share(nearest) == 0).await?;
     stage.say("version 2 is rolled out in the meantime");
     stage.image("zone-printer:v2").await?;
-    let only = |version: &'static str| {
-        move |told: &super::crowd::Told| {
-            told.versions.get(version).copied() == Some(told.answered())
-        }
-    };
     stage.settled(&crowd, "the others have version 2", only("v2")).await?;
     stage.say(&format!("{nearest} comes back, with version 1 in its store"));
     stage.trouble(nearest, "restore").await?;
-    let caught_up = |told: &super::crowd::Told| told.share(nearest) == 100 && only("v2")(told);
+    let caught_up = |told: &Told| told.share(nearest) == 100 && only("v2")(told);
     stage.settled(&crowd, "it has version 2 and its clients", caught_up).await?;
     crowd.disperse().await;
     Ok(())
@@ -101,7 +102,7 @@ pub(super) async fn split_brain(stage: &Stage) -> Result<()> {
         stage.trouble(cluster, "partition-hub").await?;
     }
     stage
-        .until("the hub knows it", PATIENCE, async || {
+        .until("the hub knows it", async || {
             let mut found = Vec::new();
             for cluster in stage.clusters() {
                 let object = stage.get("federation", "Cluster", cluster).await?;
@@ -112,7 +113,7 @@ pub(super) async fn split_brain(stage: &Stage) -> Result<()> {
         .await?;
     stage.say("somebody asks the hub for three pods in each cluster");
     stage.patch("Deployment", SAMPLE, json!({"spec": {"replicas": 3}})).await?;
-    tokio::time::sleep(2 * MOMENT).await;
+    tokio::time::sleep(2 * stage.moment()).await;
     let told = crowd.told();
     stage.say(&told.summary());
     stage.check(told.failed == 0, "clients are served without the hub", &told.summary())?;
@@ -125,7 +126,7 @@ pub(super) async fn split_brain(stage: &Stage) -> Result<()> {
         stage.trouble(cluster, "restore").await?;
     }
     stage
-        .until("every cluster has three pods", PATIENCE, async || {
+        .until("every cluster has three pods", async || {
             let mut found = Vec::new();
             for cluster in stage.clusters() {
                 let object = stage.get(cluster, "Deployment", SAMPLE).await?;
@@ -140,24 +141,29 @@ pub(super) async fn split_brain(stage: &Stage) -> Result<()> {
 
 /// A region gets more than it can take.
 pub(super) async fn overflow(stage: &Stage) -> Result<()> {
-    let nearest = stage.nearest();
-    let crowd = stage.crowd(20, 10.0);
+    let (nearest, next) = (stage.nearest(), stage.clusters()[1].as_str());
+    let mut crowd = stage.crowd(CLIENTS, RATE);
     stage.settled(&crowd, "the nearest cluster answers", |told| told.share(nearest) == 100).await?;
-    stage.say("each pod is said to take 40 requests in a second; 200 come, and there are 2 pods");
-    let policy = json!({
-        "apiVersion": "limen.dev/v1alpha1", "kind": "TrafficPolicy",
-        "metadata": {"name": MADE, "namespace": "default"},
-        "spec": {"targetRef": {"kind": "Ingress", "name": SAMPLE},
-            "capacity": {"requestsPerEndpoint": 40.0}},
-    });
-    stage.apply("TrafficPolicy", policy).await?;
+    let pods = crate::up::PODS;
+    stage.say(&format!(
+        "there are {pods} pods; each can take {POD_TAKES} requests in a second, and says with every answer how busy it is"
+    ));
+    stage.say("four times as many requests come, 200 in a second");
+    let rush = crowd.gather(19, 8.0);
+    let half = |told: &Told| told.failed == 0 && (30..=70).contains(&told.share(nearest));
     stage
         .settled(&crowd, "what is too much goes to the next nearest", |told| {
-            told.failed == 0 && (25..=60).contains(&told.share(nearest))
+            half(told) && told.share(next) >= 25
         })
         .await?;
-    let told = crowd.listen(2 * MOMENT).await;
+    let told = crowd.listen(2 * stage.moment()).await;
     stage.say(&told.summary());
+    stage.check(half(&told), "the nearest has as much as it can take", &told.summary())?;
+    stage.say("the rush is over");
+    rush.iter().for_each(tokio::task::AbortHandle::abort);
+    stage
+        .settled(&crowd, "clients are back where they were", |told| told.share(nearest) == 100)
+        .await?;
     crowd.disperse().await;
     Ok(())
 }
@@ -166,7 +172,7 @@ pub(super) async fn overflow(stage: &Stage) -> Result<()> {
 pub(super) async fn canary(stage: &Stage) -> Result<()> {
     let Some((trial, others)) = stage.clusters().split_last() else { return Ok(()) };
     let crowd = stage.crowd(CLIENTS, RATE);
-    stage.settled(&crowd, "everybody gets version 1", |told| told.failed == 0).await?;
+    stage.settled(&crowd, "everybody gets version 1", only("v1")).await?;
     stage.say(&format!("{trial} gets version 2, which is broken"));
     let image = json!({"path": "/spec/template/spec/containers/0/image",
         "value": "zone-printer:v2-broken"});
@@ -181,14 +187,7 @@ pub(super) async fn canary(stage: &Stage) -> Result<()> {
     });
     stage.apply("PlacementPolicy", placement).await?;
     stage
-        .until("it runs there", PATIENCE, async || {
-            let leaf = stage.get(trial, "Deployment", SAMPLE).await?;
-            let image = &leaf["spec"]["template"]["spec"]["containers"][0]["image"];
-            let status = &leaf["status"];
-            let done = status["observedGeneration"] == leaf["metadata"]["generation"]
-                && status["updatedReplicas"] == status["replicas"];
-            Ok((image == "zone-printer:v2-broken" && done, format!("{image}, {status}")))
-        })
+        .until("it runs there", async || stage.runs(trial, "zone-printer:v2-broken").await)
         .await?;
     stage.say(
         "it is to get 20 % of all requests, then 50 %, as long as 95 % of its answers are good",
@@ -206,7 +205,7 @@ pub(super) async fn canary(stage: &Stage) -> Result<()> {
     crowd.told();
     stage.apply("TrafficPolicy", policy).await?;
     stage
-        .until("the hub rolls it back", PATIENCE, async || {
+        .until("the hub rolls it back", async || {
             let policy = stage.get("federation", "TrafficPolicy", MADE).await?;
             let canary = &policy["status"]["canary"];
             Ok((canary["phase"] == "RolledBack", canary.to_string()))
@@ -218,8 +217,8 @@ pub(super) async fn canary(stage: &Stage) -> Result<()> {
     stage.say(&told.summary());
     let tried = told.failed > 0 && told.failed < told.answered() / 4;
     stage.check(tried, "a few clients met it, most did not", &told.summary())?;
-    stage.settled(&crowd, "everybody gets version 1", |told| told.failed == 0).await?;
-    let told = crowd.listen(MOMENT).await;
+    stage.settled(&crowd, "everybody gets version 1", only("v1")).await?;
+    let told = crowd.listen(stage.moment()).await;
     stage.check(told.failed == 0, "and it stays so", &told.summary())?;
     crowd.disperse().await;
     Ok(())

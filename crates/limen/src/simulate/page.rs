@@ -5,7 +5,7 @@ use std::fmt::Write;
 use limen_core::simulate::{Outcome, Report, Scenario, Step};
 
 use super::plot::{Series, escape, lines};
-use super::totals;
+use super::{COLUMNS, row};
 
 /// The page's colours; more lines than these share them.
 const COLOURS: usize = 8;
@@ -61,14 +61,13 @@ const FIGURES: [Figure; 3] = [
 ];
 
 fn table(html: &mut String, report: &Report) {
-    let (head, rows) = totals(report);
     html.push_str("<div class=wide><table><tr>");
-    for cell in head {
+    for (cell, _) in COLUMNS {
         let _ = write!(html, "<th>{}</th>", cell.to_lowercase());
     }
-    for row in rows {
+    for outcome in &report.outcomes {
         html.push_str("</tr><tr>");
-        for cell in row {
+        for cell in row(outcome) {
             let _ = write!(html, "<td>{}</td>", escape(&cell));
         }
     }

@@ -1,9 +1,15 @@
 //! Where a federation on one machine keeps its things.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+
+/// How often, and how long apart, it is tried to remove what something still writes to.
+const TRIES: u32 = 40;
+const APART: Duration = Duration::from_millis(50);
 
 /// A folder that belongs to this process while it runs.
 pub(crate) struct Folder {
@@ -37,7 +43,7 @@ impl Folder {
         // Whoever waits for these shall not take those of an old run for ours.
         for name in ["kubeconfig", "up.json"] {
             match std::fs::remove_file(path.join(name)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(error).with_context(context);
                 }
                 _ => {}
@@ -54,7 +60,17 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.temporary {
-            if let Err(error) = std::fs::remove_dir_all(&self.path) {
+            // When the start was interrupted, threads that are about to end may write still.
+            let mut removed = std::fs::remove_dir_all(&self.path);
+            for _ in 1..TRIES {
+                match &removed {
+                    Err(error) if error.kind() != ErrorKind::NotFound => {}
+                    _ => return,
+                }
+                std::thread::sleep(APART);
+                removed = std::fs::remove_dir_all(&self.path);
+            }
+            if let Err(error) = removed {
                 tracing::warn!(%error, "cannot remove {}", self.path.display());
             }
         } else {

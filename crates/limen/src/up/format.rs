@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Whole;
+use super::{Whole, dns, sample};
 
 /// What there is, and what to try.
 pub(crate) fn welcome(whole: &Whole, took: Duration, kept: Option<&Path>) -> String {
@@ -19,6 +19,7 @@ pub(crate) fn welcome(whole: &Whole, took: Duration, kept: Option<&Path>) -> Str
     for (what, place) in [
         ("hub", whole.hub_url().to_owned()),
         ("gateway", format!("http://{}  https://{}", whole.http(), whole.https())),
+        ("DNS", format!("{} for {}, by UDP and TCP", whole.dns(), dns::ZONE)),
         ("admin", format!("http://{}", whole.admin())),
     ] {
         let _ = writeln!(text, "  {what:<9} {place}");
@@ -31,7 +32,7 @@ pub(crate) fn welcome(whole: &Whole, took: Duration, kept: Option<&Path>) -> Str
         let _ = writeln!(text, "  curl http://{}/", whole.http());
         let _ = writeln!(
             text,
-            "\nThe gateway is in {}, so {} answers. Three things to try:\n",
+            "\nThe gateway is in {}, so {} answers. Things to try:\n",
             nearest.region, nearest.name
         );
         let _ = writeln!(text, "  1. Lose a region, and see the next nearest take over:");
@@ -54,7 +55,14 @@ pub(crate) fn welcome(whole: &Whole, took: Duration, kept: Option<&Path>) -> Str
             "       kubectl set image deployment/hello zone-printer=zone-printer:v2"
         );
         let _ = writeln!(text, "       kubectl --context={} get pods", nearest.name);
-        let _ = writeln!(text, "  3. Watch a story: limen play failover");
+        if let Some(second) = whole.second() {
+            let _ =
+                writeln!(text, "  3. Ask DNS for the nearest, as a client in {}:", second.region);
+            let (address, host, network) = (whole.dns(), sample::HOST, dns::client_network(1));
+            let (ip, port) = (address.ip(), address.port());
+            let _ = writeln!(text, "       dig @{ip} -p {port} +short {host} +subnet={network}");
+        }
+        let _ = writeln!(text, "  4. Watch a story: limen play failover");
     } else {
         let _ = writeln!(
             text,

@@ -1,6 +1,7 @@
 //! `limen up`: a whole federation on one machine.
 
 mod dashboard;
+mod dns;
 mod folder;
 mod format;
 pub(crate) mod http_client;
@@ -28,8 +29,8 @@ pub(crate) const PORT_BASE: u16 = 7400;
 /// Run a whole federation in this process: hub, clusters, gateway and a sample application.
 #[derive(Args)]
 #[command(after_help = "\
-Ports count up from --port-base: hub, dashboard, gateway HTTP, gateway HTTPS, DNS (to come),
-admin; then the API and the ingress of each cluster. With --port-base 0 they are picked.
+Ports count up from --port-base: hub, dashboard, gateway HTTP, gateway HTTPS, DNS (UDP and
+TCP), admin; then the API and the ingress of each cluster. With --port-base 0 they are picked.
 
 A topology file has the clusters:
   clusters:
@@ -63,10 +64,12 @@ pub(crate) struct Up {
 
 impl Up {
     pub(crate) fn run(self) -> Result<()> {
-        crate::connection::block_on(self.serve())
+        // It goes last, when nothing runs any more that could write to it.
+        let mut folder = None;
+        crate::connection::block_on(self.serve(&mut folder))
     }
 
-    async fn serve(self) -> Result<()> {
+    async fn serve(self, folder: &mut Option<Folder>) -> Result<()> {
         let start = Instant::now();
         // From here on, so that no signal can end the process before it has tidied up.
         let mut terminate = signal(SignalKind::terminate())?;
@@ -83,7 +86,7 @@ impl Up {
             None => Topology::of(self.clusters)?,
         };
         let ports = Ports::plan(self.port_base, topology.clusters.len())?;
-        let folder = Folder::open(self.data_dir.as_deref())?;
+        let folder = folder.insert(Folder::open(self.data_dir.as_deref())?);
         ports.check(&topology)?;
         println!("Starting a hub and {} clusters ...", topology.clusters.len());
         let options = WholeOptions {
@@ -102,7 +105,6 @@ impl Up {
         stopped.await;
         println!("Stopping ...");
         whole.stop().await;
-        drop(folder);
         Ok(())
     }
 }

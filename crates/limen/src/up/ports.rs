@@ -1,7 +1,7 @@
 //! Which port is whose, and whether it is free.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 
 use anyhow::{Result, bail};
 use limen_playground::Topology;
@@ -47,6 +47,10 @@ impl Ports {
         self.nth(3)
     }
 
+    pub(crate) fn dns(&self) -> u16 {
+        self.nth(4)
+    }
+
     pub(crate) fn admin(&self) -> u16 {
         self.nth(5)
     }
@@ -70,6 +74,7 @@ impl Ports {
             (here(self.dashboard()), "the dashboard".to_owned()),
             (here(self.http()), "the gateway's HTTP".to_owned()),
             (here(self.https()), "the gateway's HTTPS".to_owned()),
+            (here(self.dns()), "DNS by TCP".to_owned()),
             (here(self.admin()), "admin".to_owned()),
         ];
         for (index, place) in topology.clusters.iter().enumerate() {
@@ -78,29 +83,68 @@ impl Ports {
             let ingress = SocketAddr::from((ingress, self.ingress(index)));
             uses.push((ingress, format!("the ingress of {}", place.name)));
         }
-        let mut taken = Vec::new();
-        for (address, whose) in uses {
-            match TcpListener::bind(address) {
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                    taken.push(format!("{} (for {whose})", address.port()));
-                }
-                Err(error) if error.kind() == ErrorKind::PermissionDenied => bail!(
-                    "no permission to listen on port {} (for {whose}); choose ports above 1024 with --port-base",
-                    address.port()
-                ),
-                Err(error) => bail!("cannot listen on {address} (for {whose}): {error}"),
+        let by_udp = (here(self.dns()), "DNS by UDP".to_owned());
+        let mut tried = vec![(UdpSocket::bind(by_udp.0).map(drop), by_udp)];
+        tried.extend(uses.into_iter().map(|one| (TcpListener::bind(one.0).map(drop), one)));
+        judge(tried)
+    }
+}
+
+/// An attempt to take an address, and what for.
+type Attempt = (std::io::Result<()>, (SocketAddr, String));
+
+/// Says what is wrong with the addresses that could not be taken, if there are any.
+fn judge(attempts: Vec<Attempt>) -> Result<()> {
+    let mut taken = Vec::new();
+    for (outcome, (address, whose)) in attempts {
+        match outcome {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                taken.push(format!("{} (for {whose})", address.port()));
             }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => bail!(
+                "no permission to listen on port {} (for {whose}); choose ports above 1024 with --port-base",
+                address.port()
+            ),
+            Err(error) => bail!("cannot listen on {address} (for {whose}): {error}"),
         }
-        let more = taken.len().saturating_sub(3);
-        taken.truncate(3);
-        let list = taken.join(", ");
-        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
-        if !taken.is_empty() {
-            bail!(
-                "taken: port {list}{others}; is another limen up running? Stop it, or choose others with --port-base"
-            );
-        }
-        Ok(())
+    }
+    let more = taken.len().saturating_sub(3);
+    taken.truncate(3);
+    let list = taken.join(", ");
+    let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+    if !taken.is_empty() {
+        bail!(
+            "taken: port {list}{others}; is another limen up running? Stop it, or choose others with --port-base"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(port: u16, error: Option<ErrorKind>) -> Attempt {
+        let outcome = error.map_or(Ok(()), |kind| Err(kind.into()));
+        (outcome, (SocketAddr::from((Ipv4Addr::LOCALHOST, port)), format!("number {port}")))
+    }
+
+    #[test]
+    fn who_may_not_listen_is_told_what_to_choose() {
+        let attempts = [attempt(80, Some(ErrorKind::PermissionDenied)), attempt(81, None)];
+        let error = judge(attempts.into()).unwrap_err().to_string();
+        assert!(error.starts_with("no permission to listen on port 80 (for number 80)"), "{error}");
+        assert!(error.contains("--port-base"), "{error}");
+    }
+
+    #[test]
+    fn some_of_many_that_are_taken_are_named() {
+        let taken = |port| attempt(port, Some(ErrorKind::AddrInUse));
+        let error = judge((1..=5).map(taken).collect()).unwrap_err().to_string();
+        let expected =
+            "taken: port 1 (for number 1), 2 (for number 2), 3 (for number 3) and 2 more";
+        assert!(error.starts_with(expected), "{error}");
+        assert!(judge(vec![attempt(1, None)]).is_ok());
     }
 }

@@ -19,6 +19,7 @@ use limen_sync::ObjectApi;
 use serde_json::{Value, json};
 
 use super::dashboard::Page;
+use super::dns;
 use super::http_client::ask;
 use super::kubeconfig::{HUB, together, write_private};
 use super::ports::Ports;
@@ -47,6 +48,7 @@ pub(crate) struct Whole {
     traffic: Traffic,
     members: Vec<Arc<Member>>,
     gateway: Gateway,
+    dns: limen_dns::Server,
     admin: Admin,
     page: Page,
     addresses: Value,
@@ -95,7 +97,8 @@ impl Whole {
         say(&format!("clusters have joined ({} ms)", start.elapsed().as_millis()));
 
         let gateway = start_gateway(&client, &folder, edge, &ports)?;
-        let addresses = addresses(&server, &gateway, &members, &folder);
+        let dns = dns::start(&client, &folder, edge, &topology, here(ports.dns()))?;
+        let addresses = addresses(&server, &gateway, &dns, &members, &folder);
         let admin = Admin::start(here(ports.admin()), members.clone(), |admin| {
             let mut addresses = addresses.clone();
             addresses["admin"] = json!(admin.to_string());
@@ -114,6 +117,7 @@ impl Whole {
             traffic,
             members,
             gateway,
+            dns,
             admin,
             page,
             addresses,
@@ -124,6 +128,7 @@ impl Whole {
                 submit(&api, &object).await?;
             }
             whole.wait_for_sample(&api).await?;
+            whole.dns.ready().await;
             say(&format!("the sample answers ({} ms)", start.elapsed().as_millis()));
         }
         Ok(whole)
@@ -139,6 +144,10 @@ impl Whole {
 
     pub(crate) fn https(&self) -> SocketAddr {
         self.gateway.https()[0]
+    }
+
+    pub(crate) fn dns(&self) -> SocketAddr {
+        self.dns.listen()[0]
     }
 
     pub(crate) fn admin(&self) -> SocketAddr {
@@ -166,6 +175,11 @@ impl Whole {
         self.members[0].place()
     }
 
+    /// Another one, if there is one.
+    pub(crate) fn second(&self) -> Option<&Place> {
+        self.members.get(1).map(|member| member.place())
+    }
+
     /// Writes the kubeconfig with all contexts, and where everything is.
     pub(crate) fn write_files(&self) -> Result<()> {
         let mut parts = vec![(HUB.to_vec(), self.server.kubeconfig())];
@@ -181,6 +195,7 @@ impl Whole {
     pub(crate) async fn stop(self) {
         drop(self.page);
         drop(self.admin);
+        drop(self.dns);
         self.gateway.stop().await;
         self.federation.stop().await;
         self.traffic.stop().await;
@@ -275,11 +290,19 @@ fn start_gateway(client: &Client, folder: &Path, edge: &Place, ports: &Ports) ->
 }
 
 /// Every address, for scripts.
-fn addresses(server: &Server, gateway: &Gateway, members: &[Arc<Member>], folder: &Path) -> Value {
-    let clusters = members.iter().map(|member| {
+fn addresses(
+    server: &Server,
+    gateway: &Gateway,
+    dns: &limen_dns::Server,
+    members: &[Arc<Member>],
+    folder: &Path,
+) -> Value {
+    let clusters = members.iter().enumerate().map(|(index, member)| {
         let mut described = json!(member.place());
         described["api"] = json!(member.api_url());
+        described["apiForHub"] = json!(format!("https://{}", member.hub_address()));
         described["ingress"] = json!(member.ingress_address().to_string());
+        described["clients"] = json!(dns::client_network(index));
         described
     });
     json!({
@@ -291,6 +314,11 @@ fn addresses(server: &Server, gateway: &Gateway, members: &[Arc<Member>], folder
             "https": gateway.https().first().map(ToString::to_string),
             "admin": gateway.admin().map(|address| address.to_string()),
         },
+        "dns": {
+            "address": dns.listen().first().map(ToString::to_string),
+            "admin": dns.admin().map(|address| address.to_string()),
+            "zone": dns::ZONE,
+        },
         "clusters": clusters.collect::<Vec<_>>(),
     })
 }
@@ -300,6 +328,7 @@ async fn submit(api: &ObjectApi, object: &Value) -> Result<()> {
     let (kind, plural) = match object["kind"].as_str() {
         Some("Ingress") => ("Ingress", "ingresses"),
         Some("Service") => ("Service", "services"),
+        Some("TrafficPolicy") => ("TrafficPolicy", "trafficpolicies"),
         _ => ("Deployment", "deployments"),
     };
     let version = object["apiVersion"].as_str().unwrap_or_default();

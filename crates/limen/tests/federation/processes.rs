@@ -122,18 +122,15 @@ impl ApiServer {
         Said(output)
     }
 
-    /// Lets members in, named a, b and so on; a hub that has just been started may need a moment.
+    /// Lets members in, named a, b and so on, perhaps right after the hub was started.
     pub(crate) async fn join(&self, members: &[&ApiServer]) {
         for (member, name) in members.iter().zip(["a", "b", "c"]) {
             let kubeconfig = member.kubeconfig();
             let label = format!("name={name}");
             let arguments =
                 ["join", name, "--kubeconfig", kubeconfig.to_str().unwrap(), "--label", &label];
-            eventually("the join", async || {
-                let said = self.limen(&arguments);
-                (said.succeeded(), said.all())
-            })
-            .await;
+            let said = self.limen(&arguments);
+            assert!(said.succeeded(), "{}", said.all());
         }
     }
 }
@@ -159,8 +156,12 @@ impl Said {
         String::from_utf8_lossy(&self.0.stdout).into_owned()
     }
 
+    pub(crate) fn err(&self) -> String {
+        String::from_utf8_lossy(&self.0.stderr).into_owned()
+    }
+
     pub(crate) fn all(&self) -> String {
-        format!("{}{}", self.out(), String::from_utf8_lossy(&self.0.stderr))
+        format!("{}{}", self.out(), self.err())
     }
 }
 

@@ -14,6 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A `limen up` that is killed, at the latest, when the test ends.
 pub(crate) struct Up {
     process: Child,
+    /// All that it said when it was ready.
+    pub(crate) welcome: String,
     pub(crate) addresses: Value,
 }
 
@@ -30,12 +32,12 @@ impl Up {
         let mut command = limen(&["up", "--port-base", "0", "--data-dir"]);
         let mut process =
             command.arg(folder).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        wait_for_end_of_welcome(&mut process);
+        let welcome = wait_for_end_of_welcome(&mut process);
         let text = std::fs::read_to_string(folder.join("up.json")).unwrap();
-        Self { process, addresses: serde_json::from_str(&text).unwrap() }
+        Self { process, welcome, addresses: serde_json::from_str(&text).unwrap() }
     }
 
-    fn address(&self, pointer: &str) -> String {
+    pub(crate) fn address(&self, pointer: &str) -> String {
         self.addresses.pointer(pointer).and_then(Value::as_str).unwrap().to_owned()
     }
 
@@ -56,6 +58,11 @@ impl Up {
         ask(&self.address("/admin"), "GET", "/").1
     }
 
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Ends it as Ctrl-C does.
     pub(crate) fn terminate(mut self) {
         terminate(&mut self.process);
@@ -70,7 +77,7 @@ impl Drop for Up {
 }
 
 /// Reads what a new federation says until it has said all.
-pub(crate) fn wait_for_end_of_welcome(process: &mut Child) {
+pub(crate) fn wait_for_end_of_welcome(process: &mut Child) -> String {
     let mut output = BufReader::new(process.stdout.take().unwrap());
     let mut said = String::new();
     while !said.contains("Press Ctrl-C") {
@@ -79,6 +86,7 @@ pub(crate) fn wait_for_end_of_welcome(process: &mut Child) {
     }
     // What it says later must not fill the pipe.
     std::thread::spawn(move || output.read_to_string(&mut String::new()));
+    said
 }
 
 /// Ends a process as Ctrl-C does; it must end well.

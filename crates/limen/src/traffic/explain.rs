@@ -1,4 +1,4 @@
-//! `limen drain`, `limen undrain`, `limen explain traffic`
+//! `limen explain traffic`
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -7,99 +7,23 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use limen_api::TrafficPolicy;
 use limen_core::compile::Asked;
+use limen_core::decide::Explanation;
 use limen_core::geography::Geography;
 use limen_hub::Picture;
+use serde_json::{Value, json};
 
 use crate::connection::{HubConnection, block_on};
+use crate::output::{Format, Output, print_value};
 use crate::roots::read_manifest;
 use crate::table;
-
-/// Take traffic away from a cluster.
-#[derive(Args)]
-#[command(after_help = "\
-New requests go to other clusters; those under way finish. It is refused when a backend would have
-fewer than --keep other clusters, or less room than its clients want.
-
-Examples:
-  limen drain gce-europe-west1b --over 5m
-  limen drain gce-europe-west1b --keep 2 --dry-run")]
-pub(crate) struct Drain {
-    /// The cluster
-    cluster: String,
-
-    /// Little by little, in this time: 90s, 5m, 1h
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
-    over: u32,
-
-    /// How many other clusters every backend must have left
-    #[arg(long, value_name = "N", default_value = "1")]
-    keep: usize,
-
-    /// Do it whatever speaks against it
-    #[arg(long)]
-    force: bool,
-
-    /// Only say what would be
-    #[arg(long)]
-    dry_run: bool,
-
-    #[command(flatten)]
-    hub: HubConnection,
-}
-
-impl Drain {
-    pub(crate) fn run(self) -> Result<()> {
-        block_on(async {
-            let options = limen_hub::Drain {
-                cluster: self.cluster.clone(),
-                over_seconds: self.over,
-                keep: self.keep,
-                force: self.force,
-                dry_run: self.dry_run,
-            };
-            let drained = limen_hub::drain(&self.hub.client().await?, &options).await?;
-            for objection in &drained.objections {
-                println!("warning: {objection}");
-            }
-            let how = match self.over {
-                0 => "at once".to_owned(),
-                over => format!("in {over} s"),
-            };
-            let (cluster, backends) = (&self.cluster, drained.backends);
-            match self.dry_run {
-                true => println!("{backends} backends would leave {cluster} {how}."),
-                false => println!(
-                    "{backends} backends leave {cluster} {how}; limen undrain {cluster} brings them back."
-                ),
-            }
-            Ok(())
-        })
-    }
-}
-
-/// Give traffic back to a cluster.
-#[derive(Args)]
-pub(crate) struct Undrain {
-    /// The cluster
-    cluster: String,
-
-    #[command(flatten)]
-    hub: HubConnection,
-}
-
-impl Undrain {
-    pub(crate) fn run(self) -> Result<()> {
-        block_on(async {
-            limen_hub::undrain(&self.hub.client().await?, &self.cluster).await?;
-            println!("{} gets traffic again.", self.cluster);
-            Ok(())
-        })
-    }
-}
 
 /// Why requests go to which cluster, and how many of them.
 #[derive(Args)]
 #[command(after_help = "\
+-o json has gateway and now (globalIngress, rule, backend, cluster, steps with what each rule kept and
+dropped, odds with the share of each cluster from 0 to 1); with --dry-run also then, the same under
+the policy, or null when nobody would serve it any more.
+
 Examples:
   limen explain traffic shop.example/cart --from europe-west1
   limen explain traffic shop.example --from 203.0.113.7 --geography networks.txt --at edge-1
@@ -131,6 +55,9 @@ pub(crate) struct Traffic {
     dry_run: bool,
 
     #[command(flatten)]
+    output: Output,
+
+    #[command(flatten)]
     hub: HubConnection,
 }
 
@@ -151,17 +78,45 @@ impl Traffic {
                     "nobody serves {host}{path}; kubectl get globalingresses -A shows what is served"
                 );
             };
-            print(&asked, &gateway);
-            let Some(file) = &self.file else { return Ok(()) };
+            let Some(file) = &self.file else { return self.print(&gateway, &asked) };
             let policy: TrafficPolicy = serde_json::from_value(read_manifest(file)?)
                 .with_context(|| format!("{} is no TrafficPolicy", file.display()))?;
             let changed = picture.with_policy(&asked.global, &policy.spec.policy);
             let changed = changed.map_err(anyhow::Error::msg)?;
             let after = changed.ask((&host, &path), &places, &from);
+            match self.output.format {
+                Format::Json | Format::Yaml => {
+                    let then = after.as_ref().map(value);
+                    let whole = json!({"gateway": gateway, "now": value(&asked), "then": then});
+                    return print_value(self.output.format, &whole);
+                }
+                Format::Name => return self.print(&gateway, after.as_ref().unwrap_or(&asked)),
+                Format::Table | Format::Wide => print(&asked, &gateway),
+            }
             println!("\nunder {}:", file.display());
             print_change(&asked, after.as_ref());
             Ok(())
         })
+    }
+
+    fn print(&self, gateway: &str, asked: &Asked) -> Result<()> {
+        match self.output.format {
+            Format::Json | Format::Yaml => {
+                let whole = json!({"gateway": gateway, "now": value(asked)});
+                print_value(self.output.format, &whole)?;
+            }
+            Format::Name => {
+                let mut shown = Vec::new();
+                for odds in asked.explanation.odds.iter().filter(|odds| odds.share > 0.0) {
+                    if !shown.contains(&&odds.cluster) {
+                        println!("cluster/{}", odds.cluster);
+                        shown.push(&odds.cluster);
+                    }
+                }
+            }
+            Format::Table | Format::Wide => print(asked, gateway),
+        }
+        Ok(())
     }
 
     /// Where the client is.
@@ -176,6 +131,13 @@ impl Traffic {
         let table: Geography = text.parse().with_context(|| file.display().to_string())?;
         Ok(table.places(address).to_vec())
     }
+}
+
+fn value(asked: &Asked) -> Value {
+    let Explanation { steps, odds, cluster } = &asked.explanation;
+    json!({
+        "globalIngress": asked.global, "rule": asked.rule, "backend": asked.backend,
+        "cluster": cluster, "steps": steps, "odds": odds})
 }
 
 fn print(asked: &Asked, gateway: &str) {
@@ -225,34 +187,4 @@ fn listed(names: &[String]) -> String {
 fn percent(share: f64) -> String {
     // A sum of nothing is a negative zero.
     format!("{:.1}%", share * 100.0 + 0.0)
-}
-
-/// A time in seconds: 90s, 5m, 1h.
-fn seconds(text: &str) -> Result<u32, String> {
-    let (number, unit) = text.split_at(text.trim_end_matches(char::is_alphabetic).len());
-    let factor = match unit {
-        "s" | "" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => 0,
-    };
-    let seconds = number.parse::<u32>().ok().and_then(|number| number.checked_mul(factor));
-    seconds
-        .filter(|_| factor > 0)
-        .ok_or_else(|| format!("{text:?} is no time such as 90s, 5m or 1h"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::seconds;
-
-    #[test]
-    fn times_are_read_with_their_unit() {
-        for (text, expected) in [("90s", 90), ("5m", 300), ("1h", 3600), ("7", 7)] {
-            assert_eq!(seconds(text), Ok(expected));
-        }
-        for text in ["", "m", "5d", "-1s", "4294967295h"] {
-            assert!(seconds(text).is_err(), "{text:?}");
-        }
-    }
 }

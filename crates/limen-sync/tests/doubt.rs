@@ -1,0 +1,227 @@
+//! Deletions while it is not known what became of a creation.
+//!
+//! The member is a function that answers requests as a test wants. Its watches never tell anything,
+//! so that the syncer finds out by itself or not at all.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use kube::client::Body;
+use limen_api::LeafState;
+use limen_core::federated::{Kind, ObjectId, OnConflict};
+use limen_core::leaf::{HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
+use limen_sync::{Notice, ObjectApi, Report, Syncer, SyncerOptions, Want, What, Wish};
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+
+/// How long anything may take: far longer than it does, since machines are slow at times.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What becomes of the answer to a write that was done.
+#[derive(Clone, Copy, PartialEq)]
+enum Answer {
+    /// It comes when the test lets it.
+    Held,
+    /// It never comes: the connection ends.
+    Lost,
+}
+
+/// A member with room for one leaf.
+struct Member {
+    answer: Answer,
+    /// Lets lists through.
+    lists: Semaphore,
+    /// Lets answers to writes through.
+    answers: Semaphore,
+    leaf: Mutex<Option<Value>>,
+    /// Says what was asked of it.
+    asked: mpsc::UnboundedSender<Method>,
+}
+
+impl Member {
+    async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, std::io::Error> {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let one = path.ends_with("/settings");
+        if watch {
+            return std::future::pending().await;
+        }
+        if one {
+            let _ = self.asked.send(method.clone());
+        }
+        let answer = match (method, one) {
+            (Method::PATCH, _) => {
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let mut leaf: Value = serde_json::from_slice(&body).unwrap();
+                leaf["metadata"]["uid"] = json!("leaf-uid");
+                leaf["metadata"]["resourceVersion"] = json!("7");
+                *self.leaf.lock().unwrap() = Some(leaf.clone());
+                if self.answer == Answer::Lost {
+                    return Err(std::io::ErrorKind::ConnectionReset.into());
+                }
+                self.answers.acquire().await.unwrap().forget();
+                Some(leaf)
+            }
+            (Method::DELETE, _) => self.leaf.lock().unwrap().take(),
+            (_, true) => self.leaf.lock().unwrap().clone(),
+            (_, false) if path.ends_with("/configmaps") => {
+                self.lists.acquire().await.unwrap().forget();
+                let items: Vec<Value> = self.leaf.lock().unwrap().iter().cloned().collect();
+                Some(json!({"metadata": {"resourceVersion": "5"}, "items": items}))
+            }
+            (_, false) => Some(json!({})),
+        };
+        let missing = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
+        let status = if answer.is_some() { 200 } else { 404 };
+        let body = answer.unwrap_or(missing).to_string().into_bytes();
+        Ok(Response::builder().status(status).body(Body::from(body)).unwrap())
+    }
+}
+
+/// A syncer and its member.
+struct Rig {
+    member: Arc<Member>,
+    syncer: Syncer,
+    asked: mpsc::UnboundedReceiver<Method>,
+    notices: mpsc::UnboundedReceiver<Notice>,
+}
+
+impl Rig {
+    fn start(answer: Answer) -> Self {
+        let (tell, asked) = mpsc::unbounded_channel();
+        let member = Arc::new(Member {
+            answer,
+            lists: Semaphore::new(0),
+            answers: Semaphore::new(0),
+            leaf: Mutex::new(None),
+            asked: tell,
+        });
+        let served = member.clone();
+        let service = tower::service_fn(move |request| {
+            let member = served.clone();
+            async move { member.answer(request).await }
+        });
+        let api = ObjectApi::new(kube::Client::new(service, "default"));
+        let options = SyncerOptions {
+            cluster: "asia-1".into(),
+            hub: "hub".to_owned(),
+            kinds: vec![kind()],
+            probe_every: Duration::from_millis(100),
+            concurrency: 4,
+        };
+        let (tell, notices) = mpsc::unbounded_channel();
+        Self { member, syncer: Syncer::start(api, options, tell), asked, notices }
+    }
+
+    fn wish(&self, want: Want) {
+        let wish = Wish { root_uid: "root-uid".into(), want };
+        self.syncer.wish(Arc::new(id()), Some(wish));
+    }
+
+    /// Waits until something was asked about the leaf.
+    async fn asked(&mut self, wanted: &Method) {
+        let asked = async {
+            while let Some(method) = self.asked.recv().await {
+                if method == *wanted {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| panic!("no {wanted}"));
+    }
+
+    /// Waits until the syncer says something about the leaf.
+    async fn said(&mut self, fits: impl Fn(&Report) -> bool) {
+        let said = async {
+            while let Some(notice) = self.notices.recv().await {
+                if matches!(&notice.what, What::Leaf(_, report) if fits(report)) {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, said).await.expect("the syncer does not say it");
+    }
+
+    /// Whether the syncer has said that nothing is there.
+    fn nothing_is_said_to_be_there(&mut self) -> bool {
+        let mut notices = std::iter::from_fn(|| self.notices.try_recv().ok());
+        notices.any(|notice| matches!(&notice.what, What::Leaf(_, report) if is_nothing(report)))
+    }
+}
+
+fn is_nothing(report: &Report) -> bool {
+    report.state.is_none() && report.held_for.is_none()
+}
+
+fn kind() -> Arc<Kind> {
+    limen_api::kind(("v1", "ConfigMap", "configmaps", true))
+}
+
+fn id() -> ObjectId {
+    ObjectId { kind: kind(), namespace: Some("default".to_owned()), name: "settings".to_owned() }
+}
+
+fn leaf() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "name": "settings", "namespace": "default",
+        "labels": {HUB_LABEL: "hub", ROOT_LABEL: "root-uid"},
+        "annotations": {HASH_ANNOTATION: "hash"}}})
+}
+
+fn wanted() -> Want {
+    let leaf = Arc::new(Leaf { object: leaf(), hash: "hash".to_owned() });
+    Want::Leaf { leaf, on_conflict: OnConflict::Abort }
+}
+
+#[tokio::test]
+async fn a_leaf_that_is_being_created_while_it_is_unwanted_is_deleted() {
+    let mut rig = Rig::start(Answer::Held);
+    rig.member.lists.add_permits(1);
+    rig.wish(wanted());
+    rig.asked(&Method::PATCH).await;
+    rig.wish(Want::Nothing);
+    rig.said(|report| report.state == Some(LeafState::Deleting)).await;
+    rig.member.answers.add_permits(1);
+    rig.asked(&Method::DELETE).await;
+    assert!(!rig.nothing_is_said_to_be_there());
+    assert!(rig.member.leaf.lock().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_leaf_whose_creation_was_never_answered_is_looked_for_and_deleted() {
+    let mut rig = Rig::start(Answer::Lost);
+    rig.member.lists.add_permits(1);
+    rig.wish(wanted());
+    rig.asked(&Method::PATCH).await;
+    rig.said(|report| report.state == Some(LeafState::Failed)).await;
+    rig.wish(Want::Nothing);
+    rig.asked(&Method::DELETE).await;
+    assert!(!rig.nothing_is_said_to_be_there());
+    assert!(rig.member.leaf.lock().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_leaf_that_turns_out_never_to_have_been_created_is_done_with() {
+    let mut rig = Rig::start(Answer::Lost);
+    rig.member.lists.add_permits(1);
+    rig.wish(wanted());
+    rig.asked(&Method::PATCH).await;
+    rig.said(|report| report.state == Some(LeafState::Failed)).await;
+    *rig.member.leaf.lock().unwrap() = None;
+    rig.wish(Want::Nothing);
+    rig.said(is_nothing).await;
+}
+
+#[tokio::test]
+async fn nothing_is_certain_before_the_member_has_said_what_it_holds() {
+    let mut rig = Rig::start(Answer::Held);
+    let mut held = leaf();
+    held["metadata"]["uid"] = json!("leaf-uid");
+    *rig.member.leaf.lock().unwrap() = Some(held);
+    rig.wish(Want::Nothing);
+    rig.said(|report| report.state == Some(LeafState::Deleting)).await;
+    rig.member.lists.add_permits(1);
+    rig.asked(&Method::DELETE).await;
+    assert!(!rig.nothing_is_said_to_be_there());
+}
