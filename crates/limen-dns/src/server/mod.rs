@@ -143,7 +143,7 @@ impl Server {
         server.spawn_control(control, Box::new(source))?;
         for socket in sockets.into_iter().flatten() {
             let (common, stopping) = (common.clone(), server.stopping.clone());
-            server.spawn("limen-dns-worker", move || udp::run(common, &socket, &stopping))?;
+            server.spawn("limen-dns-worker", move || udp::run(&common, &socket, &stopping))?;
         }
         Ok(server)
     }

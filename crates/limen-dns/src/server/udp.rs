@@ -19,7 +19,7 @@ const BATCH: usize = 32;
 const LONGEST: usize = 2048;
 
 /// Answers until it should stop.
-pub(super) fn run(common: Arc<Common>, socket: &UdpSocket, stopping: &AtomicBool) {
+pub(super) fn run(common: &Arc<Common>, socket: &UdpSocket, stopping: &AtomicBool) {
     let mut responder = Responder::new(common.clone());
     let mut questions = vec![[0; LONGEST]; BATCH];
     let mut answers: Vec<Vec<u8>> = (0..BATCH).map(|_| Vec::with_capacity(LONGEST)).collect();

@@ -52,7 +52,7 @@ pub(crate) enum Step {
     /// It is answered at once.
     Answer(Vec<u8>),
     /// It is to be written down first.
-    Write(Pending),
+    Write(Box<Pending>),
 }
 
 /// An update that may be made.
@@ -93,14 +93,19 @@ impl Challenges {
             Ok(changes) if changes.is_empty() => {
                 Step::Answer(pending.finish(code::NO_ERROR, seconds))
             }
-            Ok(changes) => Step::Write(Pending { changes, ..pending }),
+            Ok(changes) => Step::Write(Box::new(Pending { changes, ..pending })),
             Err(code) => Step::Answer(pending.finish(code, seconds)),
         }
     }
 
     /// Writes an update down and answers it by UDP. It is dropped when too many are waiting: the
     /// client asks again.
-    pub(crate) fn write_from_udp(&self, pending: Pending, socket: UdpSocket, client: SocketAddr) {
+    pub(crate) fn write_from_udp(
+        &self,
+        pending: Box<Pending>,
+        socket: UdpSocket,
+        client: SocketAddr,
+    ) {
         let Ok(permit) = self.writer.clone().try_reserve_owned() else { return };
         let (pending, write, done) = pending.into_write();
         permit.send(write);
@@ -114,7 +119,7 @@ impl Challenges {
     }
 
     /// Writes an update down. Returns the answer.
-    pub(crate) async fn write(&self, pending: Pending) -> Vec<u8> {
+    pub(crate) async fn write(&self, pending: Box<Pending>) -> Vec<u8> {
         let (pending, write, done) = pending.into_write();
         let code = match self.writer.try_send(write) {
             Err(_) => code::SERV_FAIL,
@@ -146,7 +151,7 @@ fn seconds() -> u64 {
 type Done = oneshot::Receiver<Result<(), String>>;
 
 impl Pending {
-    fn into_write(mut self) -> (Self, ChallengeWrite, Done) {
+    fn into_write(mut self: Box<Self>) -> (Box<Self>, ChallengeWrite, Done) {
         let (done, told) = oneshot::channel();
         let changes = std::mem::take(&mut self.changes);
         (self, ChallengeWrite { changes, done }, told)
