@@ -78,7 +78,6 @@ fn capacities(
     let capacity = |index: usize| {
         let state = &backend.targets[index];
         let (cluster, group) = (&state.target.cluster, state.target.group.as_ref());
-        let Some(load) = state.flow.utilisation() else { return state.capacity };
         let own = of.and_then(|of| Some(of.target(cluster, group)?.sent.get())).unwrap_or(0.0);
         let here = |peer: &Peer| {
             let demand = peer.report.wanted(&backend.ingress, &backend.name)?;
@@ -88,7 +87,7 @@ fn capacities(
             Some(sent.next()?.requests_per_second)
         };
         let others: f64 = peers.values().filter_map(|(peer, _)| here(peer)).sum();
-        capacity_at(own + others, load).or(state.capacity)
+        state.flow.capacity(|load| capacity_at(own + others, load)).or(state.capacity)
     };
     (0..backend.targets.len()).map(capacity).collect()
 }
