@@ -33,10 +33,13 @@ bench-apiserver *arguments:
 bench-federation *arguments:
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench federation -- {{arguments}}
 
-# What one decision costs with 50 clusters; roots and observations to what edges obey: 10,000 roots over 20 clusters.
+# One decision with 50 clusters; 10,000 roots over 20 clusters compiled; a changed endpoint to a changed decision at that size; a lost cluster beside HAProxy and Envoy. ENVOY is the path of its binary.
 bench-traffic:
     cargo bench -p limen-core --bench decide
     cargo bench -p limen-core --bench compile
+    cargo bench -p limen --bench traffic
+    cargo build --release -p limen
+    tools/bench-failover
 
 # The gateway beside nginx, HAProxy and Envoy: CPU time for each request. ENVOY is the path of its binary.
 bench-gateway *arguments:

@@ -58,6 +58,38 @@ async function confirm(browser, label) {
   await browser.value("document.querySelector('#preview .main').click()");
 }
 
+// Half and half through the preview, and back to the nearest.
+async function shareByWeight(browser, first, second) {
+  const share = `document.querySelector('[data-key="Share default/hello"]')`;
+  const set = (name, value) => `(() => { const input = document.querySelector('#preview [name="${name}"]'); input.value = '${value}'; input.dispatchEvent(new Event('input', { bubbles: true })); })()`;
+  const choose = (how) => `document.querySelector('#preview [name="how"][value="${how}"]').click()`;
+  const then = (name) => `[...document.querySelectorAll('#preview tbody tr')].find((row) => row.firstChild.textContent === '${name}')?.lastChild.textContent`;
+  await browser.value(`${share}.click()`);
+  await browser.until('the form is there', "document.querySelector('#preview').open");
+  await browser.value(choose('canary'));
+  await browser.until('a canary nobody runs is refused', "document.querySelector('#preview .main').disabled && document.querySelector('#preview .error').textContent.includes('canary')");
+  await browser.value(`document.querySelector('#preview [name="trial"][value="${second}"]').click()`);
+  await browser.until('the preview shows the first step', `${then(second)} === '5 %'`);
+  await browser.screenshot(join(out, 'canary-preview.png'));
+  await browser.value(choose('weights'));
+  for (const input of await browser.value("[...document.querySelectorAll('#preview [name^=weight]')].map((input) => input.name)")) {
+    await browser.value(set(input, input === `weight ${first}` || input === `weight ${second}` ? 1 : 0));
+  }
+  await browser.until('the preview shows halves', `${then(first)} === '50 %' && ${then(second)} === '50 %'`);
+  await browser.screenshot(join(out, 'weights-preview.png'));
+  await confirm(browser, 'weights');
+  const near = (one, other) => `${rate(one)} > 1 && ${rate(other)} > 1 && ${rate(one)} < 2 * ${rate(other)} && ${rate(other)} < 2 * ${rate(one)}`;
+  await browser.until('both have the same', near(first, second), 60);
+  say('half and half; screenshot weights.png');
+  await browser.screenshot(join(out, 'weights.png'));
+  await browser.value(`${share}.click()`);
+  await browser.until('the form is there', "document.querySelector('#preview').open");
+  await browser.value(choose('nearest'));
+  await browser.until('the preview shows the nearest', `${then(first)} === '100 %'`);
+  await confirm(browser, 'nearest');
+  await browser.until('the nearest has everything', `${rate(first)} > 1 && ${rate(second)} < 1`, 60);
+}
+
 async function story(up, browser) {
   const names = up.clusters.map((cluster) => cluster.name);
   await browser.open(up.dashboard);
@@ -73,6 +105,8 @@ async function story(up, browser) {
     if (!first) await pause(200);
   }
   if (!first) throw new Error('no cluster shows traffic');
+  await browser.until('clients of each region are on the map', `document.querySelectorAll('#map .clients').length === ${new Set(up.clusters.map((cluster) => cluster.region)).size}`);
+  await browser.until('the DNS server is on the map', "[...document.querySelectorAll('#map .gateway title')].some((title) => title.textContent.includes('answers DNS'))");
   await browser.until('an arc shows traffic', "document.querySelectorAll('#map .arc').length > 0");
   say(`${first} serves; screenshot before.png`);
   await browser.screenshot(join(out, 'before.png'));
@@ -83,6 +117,7 @@ async function story(up, browser) {
   const moved = others.map((name) => `${rate(name)} > 1`).join(' || ');
   await browser.until('traffic moves to another cluster', `${rate(first)} < 1 && (${moved})`, 60);
   await browser.until('the page can bring it back', `${button('Bring back', first)} !== null`, 60);
+  await browser.until('the timeline tells of it', `[...document.querySelectorAll('#events li.warning')].some((line) => line.textContent.includes('Cluster/${first}'))`);
   say('traffic moved; screenshot killed.png');
   await browser.screenshot(join(out, 'killed.png'));
 
@@ -101,10 +136,16 @@ async function story(up, browser) {
   await confirm(browser, `undrain ${first}`);
   await browser.until('traffic comes back', `${rate(first)} > 1`, 60);
 
+  await shareByWeight(browser, first, others[0]);
+
   await browser.value("document.querySelector('#explain [name=where]').value = 'any.example/'; document.querySelector('#explain form').requestSubmit()");
   await browser.until('an explanation is shown', `document.querySelector('#explain .result').textContent.includes('goes to ${first}')`);
   say(`explained: any.example/ goes to ${first}`);
 
+  await browser.open(up.dashboard.replace('/#', '/?dark#'), { scheme: 'dark' });
+  await browser.until('the page is live again', "document.querySelector('#state').dataset.state === 'live'");
+  await pause(500);
+  await browser.screenshot(join(out, 'dark.png'));
   await browser.open(up.dashboard.replace('/#', '/?narrow#'), { width: 420, height: 1400, scheme: 'dark' });
   await browser.until('the page is live again', "document.querySelector('#state').dataset.state === 'live'");
   await pause(500);

@@ -1,6 +1,7 @@
 """One round: three clusters, a proxy, clients at a rate, and the loss of one cluster."""
 
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -22,9 +23,8 @@ USUAL_REFUSALS = 3
 class Result:
     """What one round came to; times are in milliseconds."""
 
-    def __init__(self, rows, sent, last):
-        self.requests = len(rows)
-        self.failed = sum(status != 200 for status, _ in rows)
+    def __init__(self, made, rows, sent, last):
+        self.requests, self.failed = made, made - sum(status == 200 for status, _ in rows)
         self.slowest = max((took for status, took in rows if status == 200), default=float("nan"))
         self.sent, self.last = sent, last
 
@@ -49,11 +49,11 @@ def run(name, loss, options, folder):
         refusals = Refusals() if loss == "killed" else None
         lost = time.monotonic_ns()
         started[0].send_signal(LOSSES[loss])
-        rows = load.rows()
+        made, rows = load.rows()
         if refusals:
-            return Result(rows, *refusals.over())
+            return Result(made, rows, *refusals.over())
         sent = [int(line) - lost for line in records[0].read_text().split()]
-        return Result(rows, len(sent), max(sent, default=0) / 1e6)
+        return Result(made, rows, len(sent), max(sent, default=0) / 1e6)
     finally:
         for process in reversed(started):
             process.kill()
@@ -70,13 +70,15 @@ class Load:
         self.process = subprocess.Popen(
             ["h2load", "--h1", f"-c{CLIENTS}", "-t1", f"--rps={rate / CLIENTS:g}", "-D", f"{BEFORE + AFTER:g}",
              f"--log-file={self.log}", f"--connect-to=127.0.0.1:{port}", f"http://{peers.HOST}/"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def rows(self):
-        """The status of every request, and how long its answer took, once all have been made."""
-        self.process.wait(60)
+        """How many requests were made, and the status and the time of every answer, when all is over."""
+        said, _ = self.process.communicate(timeout=60)
         rows = [line.split() for line in self.log.read_text().splitlines()]
-        return [(int(status), int(took) / 1000) for _, status, took in rows]
+        # A request that is still under way at the end is neither answered nor failed.
+        done = int(re.search(r"(\d+) done", said).group(1))
+        return done, [(int(status), int(took) / 1000) for _, status, took in rows]
 
 
 class Refusals:

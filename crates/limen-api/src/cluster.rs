@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
     ),
     printcolumn(name = "Region", type_ = "string", json_path = ".status.region"),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
+    printcolumn(name = "Drain", type_ = "boolean", json_path = ".spec.drain"),
     printcolumn(name = "Leaves", type_ = "integer", json_path = ".status.leaves"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

@@ -15,7 +15,15 @@ use serde::{Deserialize, Serialize};
     plural = "globalingresses",
     shortname = "gi",
     namespaced,
-    status = "GlobalIngressStatus"
+    status = "GlobalIngressStatus",
+    printcolumn(name = "Host", type_ = "string", json_path = ".spec.rules[0].host"),
+    printcolumn(name = "Backend", type_ = "string", json_path = ".spec.backends[0].name"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Complete\")].message"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct GlobalIngressSpec {
     /// What edges obey.

@@ -72,7 +72,7 @@ pub(crate) async fn play(
             "these clusters are real; nothing is played",
         ));
     };
-    if !may_change_clusters(client).await? {
+    if !may_change(client, "clusters").await? {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "you may not change clusters"));
     }
     match play(wish.cluster, wish.what).await {
@@ -81,11 +81,11 @@ pub(crate) async fn play(
     }
 }
 
-/// Whether buttons that change a cluster should be shown at all.
-pub(crate) async fn may_change_clusters(client: &Client) -> Result<bool, Refusal> {
+/// Whether buttons that change such objects should be shown at all.
+pub(crate) async fn may_change(client: &Client, resource: &str) -> Result<bool, Refusal> {
     let attributes = ResourceAttributes {
         group: Some("limen.dev".to_owned()),
-        resource: Some("clusters".to_owned()),
+        resource: Some(resource.to_owned()),
         verb: Some("patch".to_owned()),
         ..ResourceAttributes::default()
     };

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::runtime::watcher::{self, Event as Change};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
-use limen_api::{Cluster, Edge, GlobalIngress};
+use limen_api::{Cluster, Edge, GlobalIngress, TrafficPolicy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -33,6 +33,8 @@ pub(crate) struct Update {
     view: View,
     /// What could not be read, and why: forbidden to this person, or the hub is away.
     missing: Vec<String>,
+    /// Since when nothing at all could be read, in seconds since 1970: what is shown is that old.
+    away_since: Option<i64>,
 }
 
 /// Objects of one kind, as they are now.
@@ -40,7 +42,8 @@ struct Listed<K> {
     objects: BTreeMap<String, K>,
     coming: BTreeMap<String, K>,
     loaded: bool,
-    trouble: Option<String>,
+    /// Why it is not known how they are now, and since when.
+    trouble: Option<(String, i64)>,
 }
 
 impl<K> Default for Listed<K> {
@@ -55,7 +58,8 @@ impl<K: ResourceExt> Listed<K> {
         let change = match change {
             Ok(change) => change,
             Err(error) => {
-                self.trouble = Some(error.to_string());
+                let since = self.trouble.take().map_or_else(now, |(_, since)| since);
+                self.trouble = Some((error.to_string(), since));
                 return;
             }
         };
@@ -80,7 +84,7 @@ impl<K: ResourceExt> Listed<K> {
     }
 
     fn complaint(&self, what: &str) -> Option<String> {
-        self.trouble.as_ref().map(|trouble| format!("{what}: {trouble}"))
+        self.trouble.as_ref().map(|(trouble, _)| format!("{what}: {trouble}"))
     }
 }
 
@@ -118,15 +122,17 @@ pub(crate) async fn follow(client: Client, send: mpsc::Sender<Update>) {
     }
 }
 
-/// The four kinds that a view is made of.
+/// The kinds that a view is made of.
 struct Follow {
     clusters: Listed<Cluster>,
     edges: Listed<Edge>,
     globals: Listed<GlobalIngress>,
+    policies: Listed<TrafficPolicy>,
     events: Listed<Event>,
     cluster_changes: Changes<Cluster>,
     edge_changes: Changes<Edge>,
     global_changes: Changes<GlobalIngress>,
+    policy_changes: Changes<TrafficPolicy>,
     event_changes: Changes<Event>,
 }
 
@@ -137,10 +143,12 @@ impl Follow {
             clusters: Listed::default(),
             edges: Listed::default(),
             globals: Listed::default(),
+            policies: Listed::default(),
             events: Listed::default(),
             cluster_changes: changes(client, everything()),
             edge_changes: changes(client, everything()),
             global_changes: changes(client, everything()),
+            policy_changes: changes(client, everything()),
             event_changes: changes(client, everything().fields("source=limen")),
         }
     }
@@ -151,13 +159,14 @@ impl Follow {
             Some(change) = self.cluster_changes.next() => self.clusters.take(change),
             Some(change) = self.edge_changes.next() => self.edges.take(change),
             Some(change) = self.global_changes.next() => self.globals.take(change),
+            Some(change) = self.policy_changes.next() => self.policies.take(change),
             Some(change) = self.event_changes.next() => self.events.take(change),
         }
     }
 
     fn settled(&self) -> bool {
         let settled = [self.clusters.settled(), self.edges.settled(), self.globals.settled()];
-        settled == [true; 3] && self.events.settled()
+        settled == [true; 3] && self.policies.settled() && self.events.settled()
     }
 
     fn update(&self, at: i64) -> Update {
@@ -165,16 +174,34 @@ impl Follow {
             clusters: self.clusters.objects.values().cloned().collect(),
             edges: self.edges.objects.values().cloned().collect(),
             globals: self.globals.objects.values().cloned().collect(),
+            policies: self.policies.objects.values().cloned().collect(),
             events: self.events.objects.values().cloned().collect(),
         };
         let missing = [
             self.clusters.complaint("clusters"),
             self.edges.complaint("edges"),
             self.globals.complaint("global ingresses"),
+            self.policies.complaint("traffic policies"),
             self.events.complaint("events"),
         ];
         let missing = missing.into_iter().flatten().collect();
-        Update { at, view: View::new(&objects, at), missing }
+        Update { at, view: View::new(&objects, at), missing, away_since: self.away_since() }
+    }
+
+    /// The newest of the times since when each kind cannot be read, if none can that could.
+    fn away_since(&self) -> Option<i64> {
+        fn since<K>(listed: &Listed<K>) -> Option<i64> {
+            let trouble = listed.trouble.as_ref().filter(|_| listed.loaded);
+            trouble.map(|(_, since)| *since)
+        }
+        let kinds = [
+            since(&self.clusters),
+            since(&self.edges),
+            since(&self.globals),
+            since(&self.policies),
+            since(&self.events),
+        ];
+        kinds.into_iter().collect::<Option<Vec<i64>>>()?.into_iter().max()
     }
 }
 

@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 use crate::answer::{Answer, Refusal, bytes_answer, json_answer, live_answer};
 use crate::explain::explain;
 use crate::serve::Play;
-use crate::sessions::{Sessions, Viewer, client_of};
-use crate::{act, assets, live};
+use crate::sessions::{Credential, Sessions, Viewer, client_of};
+use crate::{act, assets, live, share};
 
 /// Tokens are a few kilobytes, and nothing that the page sends is longer.
 const LONGEST_BODY: usize = 64 * 1024;
@@ -34,8 +34,10 @@ pub(crate) struct Desk {
 }
 
 #[derive(Deserialize)]
-struct Login {
-    token: String,
+#[serde(rename_all = "camelCase")]
+enum Login {
+    Token(String),
+    Kubeconfig(String),
 }
 
 impl Desk {
@@ -72,7 +74,7 @@ impl Desk {
                 let why = explain(&viewer.client, &what, &from).await?;
                 Ok(json_answer(StatusCode::OK, &why))
             }
-            (&Method::POST, "/api/drain" | "/api/undrain" | "/api/play") => {
+            (&Method::POST, "/api/drain" | "/api/undrain" | "/api/share" | "/api/play") => {
                 let viewer = self.viewer(&parts.headers)?;
                 let done = self.act(&viewer, &parts, body).await?;
                 Ok(json_answer(StatusCode::OK, &done))
@@ -86,31 +88,35 @@ impl Desk {
         match parts.uri.path() {
             "/api/drain" => act::drain(client, read(parts, body).await?).await,
             "/api/undrain" => act::undrain(client, read(parts, body).await?).await,
+            "/api/share" => share::share(client, read(parts, body).await?).await,
             _ => act::play(client, self.play.as_ref(), read(parts, body).await?).await,
         }
     }
 
     /// Who is looking, and which buttons to show them.
     async fn describe(&self, viewer: &Viewer) -> Result<Value, Refusal> {
-        let may_change = act::may_change_clusters(&viewer.client).await?;
+        let may_change = act::may_change(&viewer.client, "clusters").await?;
+        let may_share = act::may_change(&viewer.client, "trafficpolicies").await?;
         let play = self.play.is_some() && may_change;
-        Ok(json!({"user": &*viewer.name, "mayChange": may_change, "play": play}))
+        Ok(json!({
+            "user": &*viewer.name, "mayChange": may_change, "mayShare": may_share, "play": play,
+        }))
     }
 
     async fn log_in(&self, parts: &Parts, body: Incoming) -> Result<Answer, Refusal> {
-        let Login { token } = read(parts, body).await?;
-        let token = token.trim();
-        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let message = "this is no token; `kubectl create token NAME` makes one";
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
-        }
-        let client = client_of(&self.hub, token)?;
+        let credential = match read(parts, body).await? {
+            Login::Token(token) => Credential::token(&token),
+            Login::Kubeconfig(text) => Credential::kubeconfig(&text),
+        };
+        let bad = |message: String| Refusal::new(StatusCode::BAD_REQUEST, message);
+        let client = client_of(&self.hub, credential.map_err(bad)?)
+            .map_err(|error| bad(format!("this certificate cannot be used: {error}")))?;
         let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
         let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
         let review = review.map_err(|error| match Refusal::from(error) {
             refusal if refusal.status == StatusCode::UNAUTHORIZED => Refusal::new(
                 StatusCode::UNAUTHORIZED,
-                "the hub does not know this token, or it has expired",
+                "the hub does not know this token or certificate, or it has expired",
             ),
             refusal => refusal,
         })?;

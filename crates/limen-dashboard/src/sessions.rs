@@ -1,9 +1,10 @@
-//! Who has logged in, and the client that acts with their token.
+//! Who has logged in, and the client that acts with what they logged in with.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use kube::config::{AuthInfo, Kubeconfig};
 use kube::{Client, Config};
 
 /// So many people can be logged in; the one who was here longest ago makes room.
@@ -16,7 +17,7 @@ const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 pub(crate) struct Viewer {
     /// As the hub knows them.
     pub(crate) name: Arc<str>,
-    /// Acts with their token.
+    /// Acts with their token or certificate.
     pub(crate) client: Client,
 }
 
@@ -62,13 +63,53 @@ impl Sessions {
     }
 }
 
-/// A client of the hub that has this token and nothing else.
-pub(crate) fn client_of(hub: &Config, token: &str) -> kube::Result<Client> {
+/// What somebody logs in with.
+#[derive(Debug)]
+pub(crate) struct Credential(AuthInfo);
+
+impl Credential {
+    pub(crate) fn token(token: &str) -> Result<Self, String> {
+        let token = token.trim();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("this is no token; `kubectl create token NAME` makes one".to_owned());
+        }
+        Ok(Self(AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() }))
+    }
+
+    /// The certificate and key, or the token, of the user of the current context. The text
+    /// comes from a browser, so that no file is read and no command is run that it may name.
+    pub(crate) fn kubeconfig(text: &str) -> Result<Self, String> {
+        let read = Kubeconfig::from_yaml(text)
+            .map_err(|error| format!("this is no kubeconfig: {error}"))?;
+        let current = read.current_context.unwrap_or_default();
+        let context = read.contexts.into_iter().find(|context| context.name == current);
+        let user = context.and_then(|context| context.context?.user);
+        let user = user.ok_or_else(|| format!("it has no user for the context {current:?}"))?;
+        let found = read.auth_infos.into_iter().find(|info| info.name == user);
+        let found = found.and_then(|info| info.auth_info).unwrap_or_default();
+        let info = AuthInfo {
+            token: found.token,
+            client_certificate_data: found.client_certificate_data,
+            client_key_data: found.client_key_data,
+            ..AuthInfo::default()
+        };
+        let certificate = info.client_certificate_data.is_some() && info.client_key_data.is_some();
+        if !certificate && info.token.is_none() {
+            return Err(format!(
+                "the user {user} has no certificate, key or token in it; kubectl config view --flatten --minify prints one that has"
+            ));
+        }
+        Ok(Self(info))
+    }
+}
+
+/// A client of the hub that has this credential and nothing else.
+pub(crate) fn client_of(hub: &Config, credential: Credential) -> kube::Result<Client> {
     let mut config = Config::new(hub.cluster_url.clone());
     config.root_cert.clone_from(&hub.root_cert);
     config.accept_invalid_certs = hub.accept_invalid_certs;
     config.tls_server_name.clone_from(&hub.tls_server_name);
-    config.auth_info.token = Some(token.to_owned().into());
+    config.auth_info = credential.0;
     Client::try_from(config)
 }
 
@@ -78,7 +119,7 @@ mod tests {
 
     fn client() -> Client {
         let config = Config::new("https://127.0.0.1:1".parse().unwrap());
-        client_of(&config, "t").unwrap()
+        client_of(&config, Credential::token("t").unwrap()).unwrap()
     }
 
     fn viewer(name: &str, client: &Client) -> Viewer {
@@ -97,6 +138,35 @@ mod tests {
         sessions.leave(&secret);
         assert!(sessions.find(&secret, start).is_none());
         assert!(sessions.find("", start).is_none());
+    }
+
+    #[test]
+    fn a_kubeconfig_says_who_somebody_is_only_by_itself() {
+        let with = |user: &str| {
+            format!(
+                "{{apiVersion: v1, kind: Config, current-context: c, clusters: [], \
+                 contexts: [{{name: c, context: {{cluster: k, user: u}}}}], \
+                 users: [{{name: u, user: {user}}}]}}"
+            )
+        };
+        let taken = Credential::kubeconfig(&with("{token: t, username: eve}")).unwrap().0;
+        assert!(taken.token.is_some() && taken.username.is_none());
+        let pair = "{client-certificate-data: QQ==, client-key-data: Qg==}";
+        assert!(Credential::kubeconfig(&with(pair)).unwrap().0.client_key_data.is_some());
+        for (text, reason) in [
+            (
+                with("{exec: {command: /bin/sh, apiVersion: client.authentication.k8s.io/v1}}"),
+                "--flatten",
+            ),
+            (with("{client-certificate: /etc/a, client-key: /etc/b}"), "--flatten"),
+            (with("{tokenFile: /etc/passwd}"), "--flatten"),
+            (with("{}").replace("current-context: c", "current-context: d"), "context \"d\""),
+            ("[1, 2]".to_owned(), "this is no kubeconfig"),
+        ] {
+            let refused = Credential::kubeconfig(&text).unwrap_err();
+            assert!(refused.contains(reason), "{text}: {refused}");
+        }
+        assert!(Credential::token(" ").is_err());
     }
 
     #[tokio::test]

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;
-use limen_api::{Cluster, Edge, GlobalIngress};
+use limen_api::{Cluster, Edge, GlobalIngress, TrafficPolicy};
+use limen_core::compile::Progress;
 use limen_core::edge::{Demand, EdgeKind, Sent};
 use limen_core::global::{Split, Target, Verdict};
 use limen_core::locality::Coordinates;
 use serde::Serialize;
 
+use crate::clients::{ClientRegion, client_regions};
+use crate::timeline::{Happening, happenings};
+
 /// An edge that has said nothing for so many seconds is shown as away.
 const EDGE_SILENT_AFTER: i64 = 30;
-/// So many events are shown.
-const EVENTS: usize = 100;
 
 /// The objects that a view is made of.
 #[derive(Default)]
@@ -24,6 +26,8 @@ pub struct Objects {
     pub edges: Vec<Edge>,
     /// The compiled roots.
     pub globals: Vec<GlobalIngress>,
+    /// How traffic to roots is to be shared.
+    pub policies: Vec<TrafficPolicy>,
     /// What happened.
     pub events: Vec<Event>,
 }
@@ -35,6 +39,8 @@ pub struct View {
     clusters: Vec<Member>,
     edges: Vec<EdgeView>,
     flows: Vec<Flow>,
+    /// Where clients are sent for the root that has most traffic.
+    clients: Vec<ClientRegion>,
     roots: Vec<Root>,
     events: Vec<Happening>,
 }
@@ -95,6 +101,8 @@ struct Root {
     kind: String,
     hosts: Vec<String>,
     split: Option<Split>,
+    /// How far the canary of its policy is.
+    canary: Option<Progress>,
     backends: Vec<BackendView>,
 }
 
@@ -117,18 +125,6 @@ struct TargetView {
     edge: Verdict,
     endpoints: Verdict,
     traffic: Traffic,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Happening {
-    id: String,
-    at: Option<String>,
-    warning: bool,
-    about: String,
-    reason: String,
-    message: String,
-    count: i32,
 }
 
 impl Traffic {
@@ -185,13 +181,34 @@ impl View {
             .collect();
         edges.sort_by(|one, other| one.name.cmp(&other.name));
         let mut roots: Vec<Root> =
-            objects.globals.iter().map(|global| Root::new(global, &sent())).collect();
+            objects.globals.iter().map(|one| Root::new(one, &objects.policies, &sent())).collect();
         roots.sort_by(|one, other| {
             (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name))
         });
         let flows = reports.iter().flat_map(|(edge, demand, _)| flows(edge, demand)).collect();
-        Self { clusters, edges, flows, roots, events: happenings(&objects.events) }
+        let events = happenings(&objects.events, &objects.clusters);
+        let clients = client_regions(&objects.clusters, busiest(&objects.globals, &sent()));
+        Self { clusters, edges, flows, clients, roots, events }
     }
+}
+
+/// The root that has most traffic; of those that have the same, the first by name.
+fn busiest<'a, 'b>(
+    globals: &'a [GlobalIngress],
+    demand: &(impl Iterator<Item = &'b Demand> + Clone),
+) -> Option<&'a GlobalIngress> {
+    let id = |global: &GlobalIngress| {
+        format!("{}/{}", global.namespace().unwrap_or_default(), global.name_any())
+    };
+    let rate = |id: &str| -> f64 {
+        let of = demand.clone().filter(|of| of.global_ingress == *id);
+        of.map(|of| of.requests_per_second).sum()
+    };
+    let ranked = globals.iter().map(|global| (id(global), global));
+    let ranked = ranked.map(|(id, global)| (rate(&id), id, global));
+    ranked
+        .max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(&one.1)))
+        .map(|(_, _, global)| global)
 }
 
 impl Member {
@@ -251,6 +268,7 @@ fn flows(edge: &Edge, demand: &[Demand]) -> Vec<Flow> {
 impl Root {
     fn new<'a>(
         global: &GlobalIngress,
+        policies: &[TrafficPolicy],
         demand: &(impl Iterator<Item = &'a Demand> + Clone),
     ) -> Self {
         let namespace = global.namespace().unwrap_or_default();
@@ -276,9 +294,22 @@ impl Root {
             kind: spec.root.as_ref().map_or_else(String::new, |root| root.kind.clone()),
             hosts,
             split: spec.traffic.split.clone(),
+            canary: canary(global, policies),
             backends,
         }
     }
+}
+
+/// How far the canary of a root's own policy is.
+fn canary(global: &GlobalIngress, policies: &[TrafficPolicy]) -> Option<Progress> {
+    let root = global.spec.global.root.as_ref()?;
+    let of = |policy: &&TrafficPolicy| {
+        let target = policy.spec.policy.target_ref.as_ref();
+        policy.namespace() == global.namespace()
+            && target.is_some_and(|target| target.kind == root.kind && target.name == root.name)
+    };
+    let mut own = policies.iter().filter(of).filter_map(|policy| policy.status.as_ref());
+    own.find_map(|status| status.canary.clone())
 }
 
 impl TargetView {
@@ -296,32 +327,6 @@ impl TargetView {
             traffic: Traffic::of(sent.filter(to)),
         }
     }
-}
-
-/// The newest events, newest first.
-fn happenings(events: &[Event]) -> Vec<Happening> {
-    let time = |event: &Event| {
-        let last = event.last_timestamp.as_ref().map(|time| time.0);
-        last.or_else(|| event.metadata.creation_timestamp.as_ref().map(|time| time.0))
-    };
-    let mut newest: Vec<&Event> = events.iter().collect();
-    newest.sort_by(|one, other| {
-        time(other).cmp(&time(one)).then_with(|| one.name_any().cmp(&other.name_any()))
-    });
-    let happening = |event: &Event| {
-        let about = &event.involved_object;
-        let name = about.name.as_deref().unwrap_or_default();
-        Happening {
-            id: event.uid().unwrap_or_else(|| event.name_any()),
-            at: time(event).map(|time| time.to_string()),
-            warning: event.type_.as_deref() == Some("Warning"),
-            about: format!("{}/{name}", about.kind.as_deref().unwrap_or("Object")),
-            reason: event.reason.clone().unwrap_or_default(),
-            message: event.message.clone().unwrap_or_default(),
-            count: event.count.unwrap_or(1),
-        }
-    };
-    newest.into_iter().take(EVENTS).map(happening).collect()
 }
 
 #[cfg(test)]
@@ -363,6 +368,7 @@ mod tests {
             clusters: vec![cluster],
             edges: vec![edge("a", 1000, 30.0, 100.0), edge("b", 1000, 10.0, 60.0)],
             globals: vec![global],
+            policies: vec![],
             events: vec![],
         }
     }
@@ -387,27 +393,32 @@ mod tests {
     }
 
     #[test]
+    fn a_root_shows_how_far_its_own_canary_is() {
+        let mut objects = objects();
+        let policy = |name: &str, root: &str| -> TrafficPolicy {
+            object(json!({
+                "apiVersion": "limen.dev/v1alpha1", "kind": "TrafficPolicy",
+                "metadata": {"name": name, "namespace": "shop"},
+                "spec": {"targetRef": {"kind": "Ingress", "name": root}},
+                "status": {"canary": {"phase": "Watching", "step": 0, "percent": 20, "since": 1}}}))
+        };
+        objects.policies = vec![policy("other", "other"), policy("web", "web")];
+        let shown = |objects: &Objects| {
+            View::new(objects, 1005).roots[0].canary.as_ref().map(|canary| canary.percent)
+        };
+        assert_eq!(shown(&objects), None, "it was not made from a root");
+        objects.globals[0].spec.global.root = Some(object(
+            json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "web"}),
+        ));
+        assert_eq!(shown(&objects), Some(20));
+    }
+
+    #[test]
     fn the_order_of_objects_does_not_matter() {
         let mut other = objects();
         other.edges.reverse();
         let names =
             |view: &View| view.edges.iter().map(|edge| edge.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&View::new(&objects(), 1000)), names(&View::new(&other, 1000)));
-    }
-
-    #[test]
-    fn newest_events_come_first_and_are_bounded() {
-        let event = |minute: usize| -> Event {
-            object(json!({
-                "metadata": {"name": format!("e{minute}")},
-                "involvedObject": {"kind": "Ingress", "name": "web"},
-                "lastTimestamp": format!("2026-01-01T{:02}:{:02}:00Z", minute / 60, minute % 60),
-            }))
-        };
-        let events: Vec<Event> = (0..EVENTS + 20).map(event).collect();
-        let shown = happenings(&events);
-        assert_eq!(shown.len(), EVENTS);
-        assert_eq!(shown[0].id, format!("e{}", EVENTS + 19));
-        assert_eq!(shown[0].about, "Ingress/web");
     }
 }

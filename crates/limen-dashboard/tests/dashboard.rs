@@ -247,7 +247,8 @@ async fn who_may_not_look_is_told_what_is_missing() {
     let update = bed.view(&cookie).await;
     assert_eq!(update["view"]["clusters"], json!([]));
     let missing = update["missing"].as_array().unwrap();
-    assert_eq!(missing.len(), 4, "{missing:?}");
+    assert_eq!(missing.len(), 5, "{missing:?}");
+    assert_eq!(update["awaySince"], Value::Null, "the hub is there");
     assert!(missing[0].as_str().unwrap().contains("forbidden"), "{missing:?}");
     bed.server.stop().await;
 }
@@ -277,5 +278,114 @@ async fn a_drain_is_previewed_done_and_taken_back() {
 
     assert_eq!(bed.post("/api/logout", &cookie, &json!({})).await.status, 200);
     assert_eq!(bed.get("/api/me", &cookie).await.status, 401);
+    bed.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_certificate_is_as_good_as_a_token() {
+    let bed = Bed::start().await;
+    let kubeconfig = std::fs::read_to_string(bed.server.kubeconfig()).unwrap();
+    let answer = bed.post("/api/login", "", &json!({"kubeconfig": kubeconfig})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(
+        (&answer.body()["mayChange"], &answer.body()["mayShare"]),
+        (&json!(true), &json!(true))
+    );
+    let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    assert_eq!(bed.view(&cookie).await["view"]["clusters"][0]["name"], "asia");
+
+    let other = Bed::start().await;
+    let stranger = std::fs::read_to_string(other.server.kubeconfig()).unwrap();
+    let answer = bed.post("/api/login", "", &json!({"kubeconfig": stranger})).await;
+    assert!([401, 403, 502].contains(&answer.status), "another hub's certificate: {}", answer.text);
+    let answer = bed.post("/api/login", "", &json!({"kubeconfig": "users: []"})).await;
+    assert_eq!(answer.status, 400, "{}", answer.text);
+    bed.server.stop().await;
+    other.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_viewer_is_told_that_the_hub_is_away() {
+    let bed = Bed::start().await;
+    let token = bed.token("reader", limen(&["get", "list", "watch"])).await;
+    let (_, cookie) = bed.log_in(&token).await;
+    let head = format!("GET /api/live HTTP/1.1\r\nhost: x\r\ncookie: {cookie}\r\n\r\n");
+    let address = bed.dashboard.address();
+    let told = tokio::spawn(async move {
+        // A time in seconds since 1970, and not null.
+        Answer::to(address, &head, Some("\"awaySince\":1")).await
+    });
+    // Somebody who looks must have seen something first.
+    assert_eq!(bed.view(&cookie).await["awaySince"], Value::Null);
+    bed.server.stop().await;
+    let told = told.await.unwrap();
+    let last =
+        told.text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back().unwrap();
+    let last: Value = serde_json::from_str(last).unwrap();
+    assert_eq!(last["view"]["clusters"][0]["name"], "asia", "what was known is still shown");
+    assert_eq!(last["missing"].as_array().unwrap().len(), 5, "{last}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shares_are_previewed_and_changed_with_ones_own_rights() {
+    let bed = Bed::start().await;
+    for name in ["europe", "mars"] {
+        let cluster = json!({"kind": "Cluster", "metadata": {"name": name}, "spec": {}});
+        bed.apply("limen.dev/v1alpha1", "clusters", &cluster).await;
+    }
+    let globals: Api<limen_api::GlobalIngress> = Api::default_namespaced(bed.client.clone());
+    let target =
+        |name: &str| json!({"cluster": name, "addresses": [{"host": "192.0.2.1", "port": 80}]});
+    let global = serde_json::from_value(json!({
+        "apiVersion": "limen.dev/v1alpha1", "kind": "GlobalIngress", "metadata": {"name": "web"},
+        "spec": {
+            "root": {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "web"},
+            "rules": [{"host": "shop.example", "paths": [{"path": "/", "backend": "web"}]}],
+            "backends": [{"name": "web", "targets": [target("asia"), target("europe")]}]}}));
+    globals.create(&PostParams::default(), &global.unwrap()).await.unwrap();
+    let reader = bed.token("reader", limen(&["get", "list", "watch"])).await;
+    let writer = bed.token("writer", limen(&["get", "list", "watch", "create", "patch"])).await;
+    let (reader, writer) = (bed.log_in(&reader).await.1, bed.log_in(&writer).await.1);
+    let policies: Api<limen_api::TrafficPolicy> = Api::default_namespaced(bed.client.clone());
+    let wish = |how: Value, preview: bool| json!({"namespace": "default", "global": "web", "how": how, "preview": preview});
+    let weights = json!({"weights": {"asia": 3, "europe": 1}});
+
+    let looked = bed.post("/api/share", &reader, &wish(weights.clone(), true)).await;
+    assert_eq!(looked.status, 200, "who may look may preview: {}", looked.text);
+    let share = |answer: &Answer, name: &str| {
+        let after = answer.body()["after"].as_array().unwrap().clone();
+        after
+            .iter()
+            .find(|odds| odds["cluster"] == name)
+            .map(|odds| odds["share"].as_f64().unwrap())
+    };
+    assert_eq!((share(&looked, "asia"), share(&looked, "europe")), (Some(0.75), Some(0.25)));
+    assert_eq!(
+        (&looked.body()["policy"], &looked.body()["creates"]),
+        (&json!("web"), &json!(true))
+    );
+    let refused = bed.post("/api/share", &reader, &wish(weights.clone(), false)).await;
+    assert_eq!(refused.status, 403, "{}", refused.text);
+    assert!(policies.get_opt("web").await.unwrap().is_none());
+
+    let done = bed.post("/api/share", &writer, &wish(weights, false)).await;
+    assert_eq!(done.status, 200, "{}", done.text);
+    assert_eq!(policies.get("web").await.unwrap().spec.policy.weights.unwrap().clusters["asia"], 3);
+    let canary = json!({"canary": {
+        "clusters": ["europe"], "steps": [10, 50], "stepSeconds": 60, "minSuccessPercent": 99.0}});
+    let done = bed.post("/api/share", &writer, &wish(canary, false)).await;
+    assert_eq!(done.status, 200, "{}", done.text);
+    assert_eq!(done.body()["creates"], false);
+    let policy = policies.get("web").await.unwrap().spec.policy;
+    assert!(policy.weights.is_none(), "one takes the place of the other");
+    assert_eq!(policy.canary.unwrap().steps, [10, 50]);
+    let done = bed.post("/api/share", &writer, &wish(json!("nearest"), false)).await;
+    assert_eq!(done.status, 200, "{}", done.text);
+    let policy = policies.get("web").await.unwrap().spec.policy;
+    assert!(policy.canary.is_none() && policy.groups.is_empty());
+
+    let nowhere = wish(json!({"weights": {"atlantis": 1}}), true);
+    let wrong = bed.post("/api/share", &writer, &nowhere).await;
+    assert_eq!(wrong.status, 422, "{}", wrong.text);
     bed.server.stop().await;
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::clusters::{LET_GO, UNJOIN_ANNOTATION};
 use crate::connect::member_client;
+use crate::farewell::take_traffic_away;
 use crate::kinds::federated_types;
 use crate::renewal::new_token;
 use crate::setup::cluster_object;
@@ -23,6 +24,9 @@ use crate::setup::cluster_object;
 pub(crate) const ACCOUNT: &str = "limen-hub";
 /// How long its token lasts.
 pub(crate) const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
+
+/// How long a hub that has just been started may take until it knows what a cluster is.
+const MOMENT: Duration = Duration::from_secs(30);
 
 /// How a cluster joins.
 #[derive(Clone, Debug, Default)]
@@ -71,9 +75,26 @@ pub enum JoinError {
         /// Why not.
         reason: String,
     },
+    /// Whatever answers is a Kubernetes without Limen.
+    #[error(
+        "what answers in place of the hub is a Kubernetes that is no hub; take the kubeconfig that limen hub has written, or make it a hub with limen hub --kubeconfig FILE"
+    )]
+    NoHub,
     /// There is no such member.
     #[error("there is no cluster {0}; limen clusters lists them")]
     Unknown(String),
+    /// Clients are still sent there.
+    #[error(
+        "clients are still sent to cluster {name} for {backends} backends {seconds} s after it was drained; see whether limen hub runs, then try again"
+    )]
+    StillServing {
+        /// The member.
+        name: String,
+        /// How many backends it serves.
+        backends: usize,
+        /// How long was waited.
+        seconds: u64,
+    },
     /// Leaves are still there.
     #[error(
         "the hub has not let go of cluster {name} within {seconds} s ({leaves} leaves are known there); see whether limen hub runs and what kubectl get cluster {name} -o yaml says, then try again"
@@ -88,9 +109,33 @@ pub enum JoinError {
     },
 }
 
-fn step(what: impl Into<String>) -> impl FnOnce(kube::Error) -> JoinError {
+pub(crate) fn step(what: impl Into<String>) -> impl FnOnce(kube::Error) -> JoinError {
     let step = what.into();
     move |error| JoinError::Step { step, error }
+}
+
+/// The kinds that a hub federates.
+async fn types_of(hub: &Client) -> Result<Vec<FederatedType>, JoinError> {
+    let types: Api<FederatedType> = Api::all(hub.clone());
+    let started = tokio::time::Instant::now();
+    loop {
+        match types.list(&ListParams::default()).await {
+            Ok(types) => return Ok(types.items),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                // An API of our own becomes a hub by itself, and any other only if somebody does it.
+                let own = hub.apiserver_version().await.is_ok_and(|version| is_own(&version));
+                if !own || started.elapsed() > MOMENT {
+                    return Err(JoinError::NoHub);
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            Err(error) => return Err(step("read the federated types of the hub")(error)),
+        }
+    }
+}
+
+fn is_own(version: &k8s_openapi::apimachinery::pkg::version::Info) -> bool {
+    version.git_version.contains("+limen")
 }
 
 /// Makes an account in the member and registers the member with the hub.
@@ -100,12 +145,8 @@ pub async fn join(
     options: &JoinOptions,
 ) -> Result<Joined, JoinError> {
     let api = ObjectApi::new(member.clone());
-    let types: Api<FederatedType> = Api::all(hub.clone());
-    let types = types.list(&ListParams::default()).await.map_err(step(
-        "read the federated types of the hub (is it a hub? run limen hub or limen crds)",
-    ))?;
+    let mut types = types_of(hub).await?;
     // A hub that has just been started may not have written down all that it knows yet.
-    let mut types = types.items;
     types.extend(federated_types());
     for (id, object) in account_objects(&types) {
         api.apply(&id, &object)
@@ -238,13 +279,17 @@ pub struct UnjoinOptions {
     pub patience: Duration,
 }
 
-/// Lets go of the leaves of a member, and forgets the member.
+/// Lets go of the leaves of a member, and forgets the member. Leaves that are to be deleted get no
+/// more traffic first.
 pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinError> {
     let UnjoinOptions { name, delete_leaves, patience } = options;
     let clusters: Api<Cluster> = Api::all(hub.clone());
     let read = || step(format!("read cluster {name}"));
     let found = clusters.get_opt(name).await.map_err(read())?;
     let cluster = found.ok_or_else(|| JoinError::Unknown(name.clone()))?;
+    if *delete_leaves {
+        take_traffic_away(hub, name, *patience).await?;
+    }
     let how = if *delete_leaves { "delete" } else { "keep" };
     let patch = json!({"metadata": {"annotations": {UNJOIN_ANNOTATION: how}}});
     clusters

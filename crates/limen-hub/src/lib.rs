@@ -14,6 +14,7 @@
 mod clusters;
 mod connect;
 mod explain;
+mod farewell;
 mod federation;
 mod join;
 mod kinds;
@@ -32,7 +33,7 @@ pub use federation::{Federation, FederationOptions};
 pub use join::{JoinError, JoinOptions, Joined, UnjoinOptions, join, unjoin};
 pub use kinds::federated_types;
 pub use lease::Election;
-pub use setup::{SetupError, hub_id, set_up};
+pub use setup::{MADE_ANNOTATION, SetupError, definition_marks, hub_id, set_up};
 pub use traffic::{
     AskError, Drain, Drained, Front, Picture, Traffic, TrafficOptions, drain, undrain,
 };

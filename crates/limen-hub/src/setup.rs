@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::kinds::{federated_types, leaf_kind};
 
 /// On what set-up has made: what it was made to look like, so that it is not made again.
-const MADE_ANNOTATION: &str = "limen.dev/made";
+pub const MADE_ANNOTATION: &str = "limen.dev/made";
 /// How many definitions are written at the same time: together they reach the disk faster.
 const TOGETHER: usize = 4;
 
@@ -63,6 +63,18 @@ pub async fn set_up(api: &ObjectApi) -> Result<(), SetupError> {
     bring_up_to_date(api, types.collect()).await
 }
 
+/// What a hub of this version has among its definitions, each with what [`MADE_ANNOTATION`] says
+/// of it.
+pub fn definition_marks() -> Vec<(String, String)> {
+    let forms = federated_types().iter().flat_map(forms).collect::<Vec<_>>();
+    let definitions = limen_api::crds().into_iter().map(definition).chain(forms);
+    definitions.map(|(id, object)| (id.name, mark(&object))).collect()
+}
+
+fn mark(object: &Value) -> String {
+    format!("{:016x}", fingerprint(object))
+}
+
 /// Makes the hub serve the federated forms of one type.
 pub(crate) async fn enable(api: &ObjectApi, federated: &FederatedType) -> Result<(), SetupError> {
     bring_up_to_date(api, forms(federated)).await
@@ -97,7 +109,7 @@ async fn bring_up_to_date(
     let Some((first, _)) = objects.first() else { return Ok(()) };
     let made = made_before(api, &first.kind).await;
     let objects = objects.into_iter().map(|(id, mut object)| {
-        let mark = format!("{:016x}", fingerprint(&object));
+        let mark = mark(&object);
         object["metadata"]["annotations"][MADE_ANNOTATION] = json!(mark);
         (id, object, mark)
     });

@@ -16,7 +16,7 @@ use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store
 use limen_sync::ObjectApi;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::connection::config;
+use crate::connection::{Whom, answering, config};
 
 /// Whom the embedded API knows the hub's own controllers as.
 const CONTROLLERS: &str = "limen:hub";
@@ -41,7 +41,7 @@ pub(crate) struct Hub {
     data_dir: Option<PathBuf>,
 
     /// Be the hub on an existing Kubernetes, in place of an API of our own
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["data_dir", "store"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data_dir", "store", "listen", "tls_san", "token_auth_file", "audit_log"])]
     kubeconfig: Option<PathBuf>,
 
     /// The address to serve on
@@ -107,7 +107,9 @@ impl Hub {
             }
         };
         match (&self.kubeconfig, &self.data_dir) {
-            (Some(kubeconfig), _) => on_existing(kubeconfig, self.domain.clone(), stopped).await,
+            (Some(kubeconfig), _) => {
+                on_existing(kubeconfig, self.domain.clone(), self.dashboard, stopped).await
+            }
             (None, Some(folder)) => {
                 let folder = folder.clone();
                 self.embedded(&folder, stopped).await
@@ -145,7 +147,11 @@ impl Hub {
             println!("  http://{}    # the dashboard; log in with a token", dashboard.address());
         }
         println!();
-        println!("Press Ctrl-C to stop it; everything is kept in {}.", folder.display());
+        let kept = match &self.store {
+            None => "everything is kept",
+            Some(_) => "objects are kept in etcd, certificates",
+        };
+        println!("Press Ctrl-C to stop it; {kept} in {}.", folder.display());
         if self.api_only {
             stopped.await;
         } else {
@@ -206,14 +212,19 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 async fn on_existing(
     kubeconfig: &PathBuf,
     domain: Option<String>,
+    dashboard: Option<SocketAddr>,
     stopped: impl Future<Output = ()>,
 ) -> Result<()> {
     let config = config(Some(kubeconfig), None).await?;
     let url = config.cluster_url.clone();
-    let client = Client::try_from(config)?;
+    let client = answering(config, Whom::Cluster, Some(kubeconfig)).await?;
+    let dashboard = serve_dashboard(dashboard, kubeconfig).await?;
     println!(
         "Federating from {url}: what a PlacementPolicy or a namespace labelled limen.dev/federate=true selects."
     );
+    if let Some(dashboard) = &dashboard {
+        println!("The dashboard is at http://{}; log in with a token.", dashboard.address());
+    }
     federate(client, Home::Existing, domain, true, stopped).await
 }
 

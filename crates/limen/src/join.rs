@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use kube::Client;
 use limen_core::locality::Coordinates;
 use limen_hub::{JoinOptions, UnjoinOptions};
 
-use crate::connection::{HubConnection, HubToJoin, block_on, config};
+use crate::connection::{HubConnection, HubToJoin, Whom, answering, block_on, config};
 
 /// Let a cluster into the federation.
 #[derive(Args)]
@@ -67,7 +66,8 @@ impl Join {
                 labels: self.labels.into_iter().collect(),
             };
             let hub = self.hub.client().await?;
-            let joined = limen_hub::join(&hub, &Client::try_from(config)?, &options).await?;
+            let member = answering(config, Whom::Cluster, Some(&self.kubeconfig)).await?;
+            let joined = limen_hub::join(&hub, &member, &options).await?;
             println!("Cluster {} ({}) has joined.", self.name, joined.version);
             Ok(())
         })

@@ -11,6 +11,7 @@ macro_rules! print {
     ($($text:tt)*) => { $crate::stdout::write(format_args!($($text)*)) };
 }
 
+mod called;
 mod clusters;
 mod colour;
 mod connection;
@@ -18,9 +19,14 @@ mod coredns;
 mod crds;
 mod dns;
 mod dns_keys;
+mod doctor;
+#[cfg(test)]
+mod documented;
 mod gateway;
 mod hub;
+mod ingress;
 mod join;
+mod manual;
 mod output;
 mod play;
 mod publish;
@@ -35,11 +41,10 @@ mod version;
 mod watch;
 
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -85,6 +90,11 @@ enum Command {
     Drain(traffic::Drain),
     /// Give traffic back to a cluster.
     Undrain(traffic::Undrain),
+    /// Check a hub, its members, edges, names and roots, and say what is wrong.
+    Doctor(doctor::Doctor),
+    /// One Ingress over many clusters, by the commands of kubemci.
+    #[command(subcommand)]
+    Ingress(ingress::Ingress),
     /// Explain a decision.
     #[command(subcommand)]
     Explain(roots::Explain),
@@ -102,13 +112,16 @@ enum Command {
     Dns(Box<dns::Dns>),
     /// Publish the names of roots in DNS that others run.
     Publish(Box<publish::Publish>),
+    /// Print what a shell needs to complete this command line.
+    Completion(manual::Completion),
+    /// Write manual pages, one for each command.
+    Man(manual::Manual),
     /// Say which version of Limen this is.
     Version(version::Version),
 }
 
 fn main() -> ExitCode {
-    let matches = named(std::env::args_os().next().as_deref().map(Path::new)).get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let command = called::parse();
     let filter = tracing_subscriber::EnvFilter::try_from_env("LIMEN_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,kube_client=off"));
     tracing_subscriber::fmt()
@@ -116,23 +129,13 @@ fn main() -> ExitCode {
         .with_ansi(colour::on_stderr())
         .with_writer(std::io::stderr)
         .init();
-    match run(cli.command).and_then(|()| stdout::finish()) {
+    match run(command).and_then(|()| stdout::finish()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be listening, and then there is nobody to tell.
             let _ = writeln!(std::io::stderr(), "limen: {}", advised(format!("{error:#}")));
             ExitCode::FAILURE
         }
-    }
-}
-
-/// The command line, under the name that it was called by: kubectl runs `kubectl-limen` when
-/// somebody types `kubectl limen`.
-fn named(program: Option<&Path>) -> clap::Command {
-    let name = program.and_then(Path::file_stem).and_then(|name| name.to_str());
-    match name {
-        Some("kubectl-limen") => Cli::command().bin_name("kubectl limen"),
-        _ => Cli::command(),
     }
 }
 
@@ -154,6 +157,10 @@ fn run(command: Command) -> Result<()> {
         Command::Play(play) => play.run(),
         Command::Dns(dns) => dns.run(),
         Command::Publish(publish) => publish.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Ingress(ingress) => ingress.run(),
+        Command::Completion(completion) => completion.run(),
+        Command::Man(manual) => manual.run(),
         Command::Version(version) => version.run(),
     }
 }
@@ -170,6 +177,8 @@ fn advised(error: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     /// Every command that does something, with its path.
@@ -201,18 +210,5 @@ mod tests {
     #[test]
     fn the_command_line_has_no_contradictions() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn as_a_plugin_it_is_called_what_people_type() {
-        for (program, expected) in [
-            ("/usr/bin/kubectl-limen", "kubectl limen"),
-            ("kubectl-limen.exe", "kubectl limen"),
-            ("/usr/bin/limen", "limen"),
-        ] {
-            let mut command = named(Some(Path::new(program)));
-            let usage = command.render_usage().to_string();
-            assert!(usage.contains(&format!("Usage: {expected} <")), "{usage}");
-        }
     }
 }

@@ -38,8 +38,8 @@ where
     let context = "the hub does not tell of changes any more; run this again when it is back";
     let mut known: BTreeSet<String> = BTreeSet::new();
     while stdout::has_reader() {
-        let mut list = ListParams::default();
-        list.field_selector = fields.map(str::to_owned);
+        let list =
+            ListParams { field_selector: fields.map(str::to_owned), ..ListParams::default() };
         let all = api.list(&list).await.context(context)?;
         let mut version = all.metadata.resource_version.unwrap_or_default();
         let before = std::mem::take(&mut known);

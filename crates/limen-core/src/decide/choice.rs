@@ -173,15 +173,10 @@ impl<S: Sight> Choice<'_, S> {
     /// The nearest candidate of a list that has room; if none has, all take turns.
     fn nearest(&self, list: &[u16], memory: &mut Memory) -> Option<(usize, Room)> {
         memory.decision += 1;
-        let mut rest = list;
         let (mut any, mut room) = (false, Room::Enough);
-        while let Some(first) = rest.first() {
-            let tier = self.plan.targets[usize::from(*first)].tier;
-            let same = |index: &u16| self.plan.targets[usize::from(*index)].tier == tier;
-            let others = rest[1..].iter().position(|index| !same(index));
-            let (now, later) = rest.split_at(others.map_or(rest.len(), |count| count + 1));
-            rest = later;
-            while let Some(target) = self.next_in_tier(now, memory) {
+        let tier = |index: u16| self.plan.targets[usize::from(index)].tier;
+        for equally_near in list.chunk_by(|one, other| tier(*one) == tier(*other)) {
+            while let Some(target) = self.next_in_tier(equally_near, memory) {
                 any = true;
                 match self.admits(target, memory) {
                     Admission::Yes => return Some((target, room)),
@@ -189,6 +184,9 @@ impl<S: Sight> Choice<'_, S> {
                     Admission::Drained => {}
                 }
                 memory.full[target] = memory.decision;
+                if equally_near.len() == 1 {
+                    break;
+                }
             }
         }
         if !any {

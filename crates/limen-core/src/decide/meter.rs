@@ -19,10 +19,14 @@ pub fn meter_with(next: u64, now: u64, requests_per_second: f64, ahead: u64) -> 
     if requests_per_second.is_nan() || requests_per_second <= 0.0 {
         return None;
     }
+    let next = next.max(now);
+    // Asked before the division, which is what costs most here.
+    if next - now > ahead {
+        return None;
+    }
     // The conversion saturates: a rate next to nothing is one request in a very long time.
     let apart = (SECOND / requests_per_second) as u64;
-    let next = next.max(now);
-    (next - now <= ahead).then_some(next.saturating_add(apart))
+    Some(next.saturating_add(apart))
 }
 
 /// An allowance goes down at once and comes back slowly, and not for a trifle.

@@ -4,6 +4,7 @@ import { makeActions } from './actions.js';
 import { ask } from './ask.js';
 import { showExplanations } from './explain.js';
 import { showPanels } from './panels.js';
+import { shareButton } from './share.js';
 
 const find = (selector) => document.querySelector(selector);
 const STALE_AFTER = 12_000;
@@ -16,6 +17,7 @@ function state(name, text) {
   const shown = find('#state');
   if (shown.dataset.state === name && shown.textContent === text) return;
   shown.dataset.state = name;
+  find('#board').classList.toggle('old', name === 'away');
   shown.textContent = text;
 }
 
@@ -30,8 +32,9 @@ function showLogin() {
   find('#token').focus();
 }
 
-function showBoard({ user, mayChange, play }) {
+function showBoard({ user, mayChange, mayShare, play }) {
   const actions = makeActions(mayChange, play);
+  const share = mayShare ? shareButton : () => [];
   find('#login').hidden = true;
   find('#board').hidden = false;
   find('#logout').hidden = false;
@@ -41,12 +44,17 @@ function showBoard({ user, mayChange, play }) {
   stream = new EventSource('api/live');
   stream.onmessage = (message) => {
     heard = Date.now();
-    const { view, missing } = JSON.parse(message.data);
-    state(missing.length ? 'stale' : 'live', missing.length ? 'in part' : 'live');
+    const { view, missing, awaySince } = JSON.parse(message.data);
+    if (awaySince !== null) {
+      const since = new Date(awaySince * 1000).toLocaleTimeString();
+      state('away', `the hub is away; what you see is of ${since}`);
+    } else {
+      state(missing.length ? 'stale' : 'live', missing.length ? 'in part' : 'live');
+    }
     find('#missing').hidden = missing.length === 0;
     find('#missing').textContent = missing.map((line) => `Not shown: ${line}`).join('\n');
     showMap(view);
-    showPanels(view, actions);
+    showPanels(view, actions, share);
   };
   stream.onerror = async () => {
     state('away', 'the dashboard is away; what you see is old');
@@ -71,7 +79,9 @@ async function logIn(token) {
   const error = find('#login .error');
   error.textContent = '';
   try {
-    const me = await ask('api/login', { token });
+    // A token has no blanks in it, and a kubeconfig always does.
+    const text = token.trim();
+    const me = await ask('api/login', /\s/.test(text) ? { kubeconfig: text } : { token: text });
     find('#token').value = '';
     showBoard(me);
   } catch (problem) {

@@ -45,6 +45,24 @@ function arc(from, to, flow, unit) {
   return shape('path', { class: failing ? 'arc failing' : 'arc', d: path, 'stroke-width': width }, title);
 }
 
+// Where clients of a region are sent: a ring where they are, and a line if that is not where they are.
+function clientsAt(region, to, unit) {
+  const [cx, cy] = [x(region.coordinates.longitude), y(region.coordinates.latitude)];
+  const sent = region.cluster ? `are sent to ${region.cluster}` : 'are served by nobody';
+  const group = shape('g', { class: 'clients' },
+    shape('title', {}, `clients in ${region.region} ${sent}`),
+    shape('circle', { cx, cy, r: 11 * unit, 'stroke-width': 1.5 * unit }));
+  if (to) {
+    const [tx, ty] = [x(to.longitude), y(to.latitude)];
+    const bend = Math.hypot(tx - cx, ty - cy) * 0.15;
+    if (bend > 0) {
+      group.append(shape('path', { d: `M${cx} ${cy} Q${(cx + tx) / 2} ${(cy + ty) / 2 + bend} ${tx} ${ty}`,
+        'stroke-width': 1.2 * unit, 'stroke-dasharray': `${2 * unit} ${4 * unit}` }));
+    }
+  }
+  return group;
+}
+
 // The part of the world that has something in it, in the shape of the whole.
 function frame(points) {
   const whole = { left: 0, top: 0, width: 360 * SCALE, height: (TOP - BOTTOM) * SCALE };
@@ -65,12 +83,17 @@ function frame(points) {
 
 // Where a label fits beside its place: right, left, above or below, whichever is free.
 function labelAt(cx, cy, length, unit, taken, seen) {
-  const [wide, high, gap] = [length * 6.4 * unit, 13 * unit, 9 * unit];
+  const [wide, high, gap] = [length * 6.4 * unit, 13 * unit, 13 * unit];
   const boxes = [
     { left: cx + gap, top: cy - high / 2 },
-    { left: cx - gap - wide, top: cy - high / 2 },
+    { left: cx - gap - wide, top: cy - high / 2, ends: true },
     { left: cx - wide / 2, top: cy - gap - high },
     { left: cx - wide / 2, top: cy + gap },
+    { left: cx, top: cy + gap },
+    { left: cx - wide, top: cy - gap - high },
+    { left: cx - wide / 2, top: cy + gap + high },
+    { left: cx - wide / 2, top: cy - gap - 2 * high },
+    { left: cx, top: cy + gap + 2 * high },
   ].map((box) => ({ ...box, right: box.left + wide, bottom: box.top + high }));
   const inside = (box) => box.left >= seen.left && box.right <= seen.left + seen.width
     && box.top >= seen.top && box.bottom <= seen.top + seen.height;
@@ -78,8 +101,11 @@ function labelAt(cx, cy, length, unit, taken, seen) {
     && box.top < other.bottom && other.top < box.bottom);
   const box = boxes.find(free) ?? boxes.find(inside) ?? boxes[0];
   taken.push(box);
-  return { x: box.left, y: box.bottom - 3 * unit, 'font-size': 12 * unit };
+  const at = box.ends ? { x: box.right, 'text-anchor': 'end' } : { x: box.left };
+  return { ...at, y: box.bottom - 3 * unit, 'font-size': 12 * unit };
 }
+
+const doing = (edge) => (edge.kind === 'Dns' ? `answers DNS at ${edge.addresses.join(', ')}` : `${rate(edge.traffic.rate)} requests/s`);
 
 export function makeMap(holder) {
   const live = shape('g', {});
@@ -96,7 +122,7 @@ export function makeMap(holder) {
       const [cx, cy] = [x(item.coordinates.longitude), y(item.coordinates.latitude)];
       return { left: cx - size, right: cx + size, top: cy - size, bottom: cy + size };
     };
-    const taken = [...clusters, ...edges].map((item) => box(item, 6 * unit));
+    const taken = [...clusters, ...edges].map((item) => box(item, 11 * unit));
     const place = (list, name) => list.find((item) => item.name === name)?.coordinates;
     const arcs = view.flows
       .filter((flow) => flow.traffic.rate > 0)
@@ -113,16 +139,19 @@ export function makeMap(holder) {
         shape('circle', { cx, cy, r: 7 * unit }),
         shape('text', label, cluster.name, shape('tspan', { class: 'rate' }, sent)));
     });
+    const rings = view.clients.map((region) => clientsAt(region, region.cluster && place(clusters, region.cluster), unit));
     const diamonds = edges.map((edge) => {
-      const [cx, cy] = [x(edge.coordinates.longitude), y(edge.coordinates.latitude) - 7 * unit];
+      // A DNS server stands below its place, so that a gateway in the same place stays to be seen.
+      const above = edge.kind === 'Dns' ? -12 : 7;
+      const [cx, cy] = [x(edge.coordinates.longitude), y(edge.coordinates.latitude) - above * unit];
       const [side, turned] = [9 * unit, `rotate(45 ${cx} ${cy})`];
       return shape('g', { class: edge.silent ? 'gateway silent' : 'gateway' },
-        shape('title', {}, `${edge.name}: ${edge.silent ? 'silent' : `${rate(edge.traffic.rate)} requests/s`}`),
+        shape('title', {}, `${edge.name}: ${edge.silent ? 'silent' : doing(edge)}`),
         shape('rect', { x: cx - side / 2, y: cy - side / 2, width: side, height: side, transform: turned }));
     });
-    live.replaceChildren(...circles, ...arcs, ...diamonds);
+    live.replaceChildren(...rings, ...circles, ...arcs, ...diamonds);
     const nowhere = view.clusters.length - clusters.length;
-    svg.setAttribute('aria-label', `World map with ${clusters.length} clusters and ${edges.length} gateways`
+    svg.setAttribute('aria-label', `World map with ${clusters.length} clusters and ${edges.length} edges`
       + (nowhere ? `; ${nowhere} clusters have no coordinates` : ''));
   };
   let last = null;

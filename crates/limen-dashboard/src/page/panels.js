@@ -70,12 +70,19 @@ function targetLine(root, target, most) {
     make('span', { class: 'number' }, `${rate(target.traffic.rate)}/s`));
 }
 
-function rootCard(root) {
+function progress({ phase, percent, message }) {
+  const text = { Watching: `canary at ${percent} %`, Promoted: 'canary promoted', RolledBack: 'canary rolled back' }[phase];
+  return make('p', { class: `progress ${phase}` }, [text, message].filter(Boolean).join(': '));
+}
+
+function rootCard(root, share) {
   const hosts = root.hosts.map((host) => host || 'any host').join(', ') || 'no host';
   const canary = root.split?.canary;
-  const card = make('div', { class: 'root' }, make('h3', {}, hosts),
+  const card = make('div', { class: 'root' },
+    make('header', {}, make('h3', {}, hosts), ...share(root)),
     make('p', { class: 'from' }, `${root.kind || 'GlobalIngress'} ${root.namespace}/${root.name}`
       + (canary ? `; canary ${canary.group}, steps ${canary.steps.join(', ')} %` : '')));
+  if (root.canary) card.append(progress(root.canary));
   for (const backend of root.backends) {
     const most = Math.max(...backend.targets.map((target) => target.traffic.rate), 0);
     card.append(make('div', { class: 'trouble' }, backend.name));
@@ -101,15 +108,15 @@ function replaceKeeping(holder, children) {
   if (focused) holder.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
-export function showPanels(view, actions) {
+export function showPanels(view, actions, share) {
   const find = (selector) => document.querySelector(selector);
   const rows = view.clusters.map((cluster) => clusterRow(cluster, actions));
   const none = make('tr', {}, make('td', { colspan: 10, class: 'empty' },
     'No cluster has joined. Try: limen join NAME --kubeconfig FILE'));
   replaceKeeping(find('#clusters tbody'), rows.length ? rows : [none]);
-  const roots = view.roots.map(rootCard);
-  find('#roots .list').replaceChildren(...(roots.length ? roots
-    : [empty('No Ingress has a ready target yet.')]));
+  const roots = view.roots.map((root) => rootCard(root, share));
+  replaceKeeping(find('#roots .list'), roots.length ? roots
+    : [empty('No Ingress has a ready target yet.')]);
   const events = view.events.map(eventLine);
   find('#events ol').replaceChildren(...(events.length ? events : [empty('Nothing yet.')]));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use limen_api::Tombstone;
+use limen_api::{ClusterSpec, Tombstone};
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
 use limen_sync::{Notice, ObjectApi, Report, Syncer, SyncerOptions, Want, What};
@@ -44,7 +44,10 @@ impl World {
                 .credentials
                 .as_ref()
                 .and_then(|credentials| self.secrets.get(&credentials.name));
-            let with = (member.cluster.spec.clone(), secret.cloned().unwrap_or_default());
+            // Where traffic goes is nothing to a client.
+            let spec =
+                ClusterSpec { drain: false, drain_schedule: None, ..member.cluster.spec.clone() };
+            let with = (spec, secret.cloned().unwrap_or_default());
             if member.connected_with.as_ref() == Some(&with) {
                 continue;
             }

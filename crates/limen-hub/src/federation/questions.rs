@@ -17,6 +17,8 @@ use crate::status;
 
 /// How long to wait before asking again.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long to wait for members that cannot be asked for a new credential.
+const PUT_OFF: Duration = Duration::from_secs(5);
 /// How many records are read at a time: each tells of every member.
 const RECORDS: usize = 50;
 
@@ -42,22 +44,25 @@ impl World {
             });
         }
         if self.started.is_some() && self.next_renewal <= Instant::now() {
-            self.next_renewal = Instant::now() + self.options.renew_every;
-            self.renew_credentials(answers);
+            let all = self.renew_credentials(answers);
+            let pause = if all { self.options.renew_every } else { PUT_OFF };
+            self.next_renewal = Instant::now() + pause.min(self.options.renew_every);
         }
     }
 
-    fn renew_credentials(&self, answers: &mut JoinSet<Answer>) {
+    /// Renews what is due; false if some members cannot be asked now.
+    fn renew_credentials(&self, answers: &mut JoinSet<Answer>) -> bool {
+        let mut all = true;
         let now = jiff::Timestamp::now().as_second();
         for (name, member) in &self.members {
             let Some(credentials) = &member.cluster.spec.credentials else { continue };
             let validity = self.secrets.get(&credentials.name).and_then(validity);
             let due = validity.filter(|life| life.is_due(self.options.renew_percent_left, now));
-            let (Some(life), Some(client)) = (due, member.client.clone()) else { continue };
+            let Some(life) = due else { continue };
             // What cannot be reached cannot be renewed, and its condition says so already.
-            if member.away() {
-                continue;
-            }
+            let client = member.client.clone().filter(|_| !member.away());
+            all &= client.is_some();
+            let Some(client) = client else { continue };
             let (api, cluster) = (self.options.api.clone(), name.clone());
             let secret = credentials.name.clone();
             answers.spawn(async move {
@@ -69,6 +74,7 @@ impl World {
                 Answer::Renewed { cluster, outcome }
             });
         }
+        all
     }
 
     pub(super) fn answered(&mut self, answer: Answer) {

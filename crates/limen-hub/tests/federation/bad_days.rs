@@ -168,6 +168,45 @@ async fn a_member_that_leaves_keeps_its_leaves_or_loses_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_leaves_gets_no_more_traffic_before_its_leaves_go() {
+    let rig = Rig::start(&["asia-1"]).await;
+    let root = config_map("settings", "one");
+    let id = id_of(&root);
+    rig.hub.create(&root).await;
+    rig.eventually(&id, &["asia-1"], present).await;
+    // Nobody compiles here: the test says when edges are told to send clients elsewhere.
+    let global = |drained: u8| {
+        json!({"apiVersion": "limen.dev/v1alpha1", "kind": "GlobalIngress",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"backends": [{"name": "web:80", "targets": [
+                {"cluster": "asia-1", "drainedPercent": drained}]}]}})
+    };
+    let mut global_id = id_of(&global(0));
+    global_id.kind =
+        limen_api::kind(("limen.dev/v1alpha1", "GlobalIngress", "globalingresses", true));
+    rig.hub.api().create(&global_id.kind, &global(0)).await.unwrap();
+    let cluster = id_of(&json!({"apiVersion": "limen.dev/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "asia-1"}}));
+
+    let patience = Duration::from_secs(60);
+    let options = UnjoinOptions { name: "asia-1".to_owned(), delete_leaves: true, patience };
+    let leaving = unjoin(&rig.hub.client, &options);
+    let drained = async {
+        rig.eventually_on_hub(&cluster, |cluster| {
+            cluster.is_some_and(|cluster| cluster["spec"]["drain"] == true)
+        })
+        .await;
+        let found = rig.hub.get(&cluster).await.unwrap();
+        assert!(found["metadata"]["annotations"]["limen.dev/unjoin"].is_null(), "{found:#}");
+        assert!(rig.member("asia-1").get(&id).await.is_some());
+        rig.hub.api().apply(&global_id, &global(100)).await.unwrap();
+    };
+    let (left, ()) = tokio::join!(leaving, drained);
+    left.unwrap();
+    assert!(rig.member("asia-1").get(&id).await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kind_that_a_member_lacks_is_said_and_the_others_go_on() {
     let rig = Rig::start(&["asia-1", "europe-1"]).await;
     let crd = json!({

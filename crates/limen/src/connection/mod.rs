@@ -10,6 +10,8 @@ use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
+pub(crate) use self::trouble::Whom;
+
 /// How long a hub may take to answer at all.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -51,22 +53,26 @@ pub(crate) struct Hub {
 }
 
 impl HubConnection {
-    /// The hub, which answers.
-    pub(crate) async fn connect(&self) -> Result<Hub> {
+    /// The hub of a kubeconfig.
+    pub(crate) fn to(kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
+        Self { kubeconfig, context, namespace: None }
+    }
+
+    /// How to reach the hub.
+    pub(crate) async fn config(&self) -> Result<Config> {
         let mut config = config(self.kubeconfig.as_ref(), self.context.as_deref()).await.context(
             "cannot tell which hub to talk to; give --kubeconfig and --context, or set KUBECONFIG",
         )?;
         config.connect_timeout = Some(PATIENCE);
-        let url = config.cluster_url.to_string();
+        Ok(config)
+    }
+
+    /// The hub, which answers.
+    pub(crate) async fn connect(&self) -> Result<Hub> {
+        let config = self.config().await?;
         let namespace = self.namespace.clone().unwrap_or(config.default_namespace.clone());
-        let client = Client::try_from(config)?;
-        let whence = whence(self.kubeconfig.as_deref());
-        let at = trouble::Place { url: url.trim_end_matches('/'), kubeconfig: &whence };
-        match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
-            Err(_) => bail!(trouble::silence(&at)),
-            Ok(Err(error)) => bail!(trouble::explain(&at, &error)),
-            Ok(Ok(_)) => Ok(Hub { client, namespace }),
-        }
+        let client = answering(config, Whom::Hub, self.kubeconfig.as_deref()).await?;
+        Ok(Hub { client, namespace })
     }
 
     /// A client for the hub, which answers.
@@ -79,7 +85,24 @@ impl HubToJoin {
     /// A client for the hub, which answers.
     pub(crate) async fn client(&self) -> Result<Client> {
         let Self { hub_kubeconfig: kubeconfig, hub_context: context } = self.clone();
-        HubConnection { kubeconfig, context, namespace: None }.client().await
+        HubConnection::to(kubeconfig, context).client().await
+    }
+}
+
+/// A client for an API server that answers; otherwise one line that says why not and what to do.
+pub(crate) async fn answering(
+    config: Config,
+    whom: Whom,
+    kubeconfig: Option<&Path>,
+) -> Result<Client> {
+    let url = config.cluster_url.to_string();
+    let client = Client::try_from(config)?;
+    let whence = whence(kubeconfig);
+    let at = trouble::Place { whom, url: url.trim_end_matches('/'), kubeconfig: &whence };
+    match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
+        Err(_) => bail!(trouble::silence(&at)),
+        Ok(Err(error)) => bail!(trouble::explain(&at, &error)),
+        Ok(Ok(_)) => Ok(client),
     }
 }
 

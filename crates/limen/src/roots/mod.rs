@@ -12,7 +12,7 @@ use limen_core::federated::ObjectId;
 use limen_hub::Catalogue;
 
 pub(crate) use self::placement::read_manifest;
-pub(crate) use self::release::Release;
+pub(crate) use self::release::{Release, release_ingress};
 pub(crate) use self::status::Status;
 
 /// Explain a decision.

@@ -65,6 +65,19 @@ impl Release {
     }
 }
 
+/// Lets a held deletion of an Ingress' leaves go on, if there is one.
+pub(crate) async fn release_ingress(client: &Client, namespace: &str, name: &str) -> Result<()> {
+    let id = ObjectId {
+        kind: limen_api::kind(("networking.k8s.io/v1", "Ingress", "ingresses", true)),
+        namespace: Some(namespace.to_owned()),
+        name: name.to_owned(),
+    };
+    match record(client, &id).await? {
+        Some(held) => release(client, &id, &held).await.map(drop),
+        None => Ok(()),
+    }
+}
+
 /// The mark that a held deletion shows.
 fn mark(record: &FederatedStatus) -> Option<&str> {
     let held = record.spec.message.starts_with("held: ")

@@ -88,8 +88,10 @@ impl Drain {
         match self.output.format {
             Format::Json | Format::Yaml => {
                 let objection = |one: &Objection| {
-                    let (global, reason) = (&one.global, one.to_string());
-                    json!({"globalIngress": global, "backend": one.backend, "reason": reason})
+                    let (whole, head) =
+                        (one.to_string(), format!("{} ({}): ", one.global, one.backend));
+                    let reason = whole.strip_prefix(&head).unwrap_or(&whole);
+                    json!({"globalIngress": one.global, "backend": one.backend, "reason": reason})
                 };
                 let objections: Vec<_> = outlook.objections.iter().map(objection).collect();
                 let value = json!({

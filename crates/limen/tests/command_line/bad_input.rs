@@ -110,11 +110,17 @@ fn the_kubeconfig_of_a_hub_that_has_ended_is_said_to_be_that() {
         let words = ["no hub answers at https://127.0.0.1:", "limen up", "--kubeconfig"];
         refused(arguments, Some(&old.kubeconfig()), &words);
     }
+    let gone = old.kubeconfig();
+    let gone = gone.to_str().unwrap();
+    let words = ["no cluster answers at https://127.0.0.1:", "give another --kubeconfig"];
+    refused(&["hub", "--kubeconfig", gone], None, &words);
     // Another hub has its port now, and is not the one that the kubeconfig is of.
-    let _new = Hub::start(port, &["--api-only"]);
+    let new = Hub::start(port, &["--api-only"]);
     for arguments in ASKING {
         refused(arguments, Some(&old.kubeconfig()), &["is of an old run", "take the kubeconfig"]);
     }
+    let words = ["is not the cluster that", "get a new kubeconfig from whoever runs the cluster"];
+    refused(&["join", "a", "--kubeconfig", gone], Some(&new.kubeconfig()), &words);
 }
 
 #[test]
@@ -152,6 +158,7 @@ fn folders_that_cannot_be_written_to_are_named() {
     let under = file.join("folder");
     let under = under.to_str().unwrap();
     refused(&["hub", "--data-dir", under], None, &["cannot make the folder", under]);
+    refused(&["man", under], None, &["cannot write manual pages to", under]);
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/simulate/region-loss.yaml");
     refused(&["simulate", "-f", scenario, "--out", under], None, &["cannot write", under]);
 }

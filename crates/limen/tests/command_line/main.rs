@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod pipes;
+mod plugin;
 
 use std::process::{Command, Output};
 

@@ -3,5 +3,7 @@
 
 mod bad_days;
 mod commands;
+mod doctor;
+mod kubemci;
 mod output;
 mod processes;
