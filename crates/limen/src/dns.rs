@@ -13,7 +13,7 @@ use limen_dns::{CertificateFiles, Challenges, KeyFolder, Options, Secondary, Ser
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::coredns::CorednsConfig;
-use crate::dns_keys::{DnsDs, DnsRoll, tsig_key};
+use crate::dns_keys::{DnsDs, DnsRoll};
 use crate::gateway::client;
 use crate::tsig_key;
 
@@ -42,9 +42,9 @@ Examples:
   limen dns ds --zone example.com --dnssec-keys ./keys
 
   # A secondary, such as Knot, that holds a copy of the zone
-  openssl rand -base64 32 > peer.secret && chmod 600 peer.secret
+  (umask 077; tsig-keygen peer > peer.key)
   limen dns --config examples/dns --listen 127.0.0.1:5353 --zone example.com \\
-      --tsig-key peer:hmac-sha256:peer.secret --secondary 192.0.2.54:53=peer
+      --tsig-key peer.key --secondary 192.0.2.54:53=peer
 
 A table of networks is YAML:
   networks:
@@ -98,12 +98,12 @@ pub(crate) struct Dns {
     #[arg(long, value_name = "DIR")]
     dnssec_keys: Option<PathBuf>,
 
-    /// A secret shared with somebody who signs messages, in base64 in a file that only you can
-    /// read; the algorithm is hmac-sha256, hmac-sha384 or hmac-sha512
-    #[arg(long, value_name = "NAME:ALGORITHM:FILE", value_parser = tsig_key)]
-    tsig_key: Vec<TsigKey>,
+    /// A file that only you can read, with a secret shared with somebody who signs messages, as
+    /// tsig-keygen writes it or as hmac-sha256:NAME:SECRET
+    #[arg(long, value_name = "FILE")]
+    tsig_key: Vec<PathBuf>,
 
-    /// A secondary that may have whole zones and is told of changes, with the name of its --tsig-key
+    /// A secondary that may have whole zones and is told of changes, with the name of its key
     #[arg(long, value_name = "ADDR:PORT=KEY")]
     secondary: Vec<String>,
 
@@ -246,6 +246,8 @@ impl Dns {
 
     fn options(&self) -> Result<Options> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let tsig_keys: Vec<TsigKey> =
+            self.tsig_key.iter().map(|path| tsig_key::read(path)).collect::<Result<_>>()?;
         Ok(Options {
             name: self.name.clone(),
             listen: self.listen.clone(),
@@ -261,8 +263,8 @@ impl Dns {
             networks: self.networks.clone(),
             database: self.geoip_db.clone(),
             dnssec_keys: self.dnssec_keys.clone().map(KeyFolder::new),
-            tsig_keys: self.tsig_key.clone(),
-            secondaries: self.secondaries()?,
+            secondaries: self.secondaries(&tsig_keys)?,
+            tsig_keys,
             tls: self.tls.clone(),
             https: self.https.clone(),
             certificate: self
@@ -293,13 +295,13 @@ impl Dns {
         Ok(Some(Challenges { keys, writer }))
     }
 
-    fn secondaries(&self) -> Result<Vec<Secondary>> {
+    fn secondaries(&self, keys: &[TsigKey]) -> Result<Vec<Secondary>> {
         let read = |text: &String| {
             let what = || format!("--secondary {text}: write ADDR:PORT=KEY");
             let (address, name) = text.rsplit_once('=').with_context(what)?;
             let address = address.parse().with_context(what)?;
-            let known = self.tsig_key.iter().find(|key| key.name().eq_ignore_ascii_case(name));
-            let key = known.with_context(|| format!("there is no --tsig-key {name}:..."))?.clone();
+            let known = keys.iter().find(|key| key.name().eq_ignore_ascii_case(name));
+            let key = known.with_context(|| format!("no --tsig-key has a key {name:?}"))?.clone();
             Ok(Secondary { address, key })
         };
         self.secondary.iter().map(read).collect()

@@ -1,12 +1,11 @@
-//! `limen dns ds` and `limen dns roll`: the keys of signed zones; and secrets shared with peers.
+//! `limen dns ds` and `limen dns roll`: the keys of signed zones.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use limen_dns::{KeyFolder, KeyState, Rolled, TsigKey};
+use limen_dns::{KeyFolder, KeyState, Rolled};
 
 /// Print the DS records that the parent of a signed zone should have
 #[derive(Args)]
@@ -85,47 +84,5 @@ impl DnsRoll {
             }
         }
         self.keys.print_ds()
-    }
-}
-
-/// A shared secret, from `NAME:ALGORITHM:FILE`.
-pub(crate) fn tsig_key(text: &str) -> Result<TsigKey, String> {
-    let mut parts = text.splitn(3, ':');
-    let (Some(name), Some(algorithm), Some(file)) = (parts.next(), parts.next(), parts.next())
-    else {
-        return Err("write NAME:ALGORITHM:FILE, such as peer:hmac-sha256:./peer.secret".to_owned());
-    };
-    let secret = read_secret(Path::new(file)).map_err(|error| format!("{error:#}"))?;
-    TsigKey::new(name, algorithm, &secret).map_err(|error| format!("{file}: {error}"))
-}
-
-/// What is in a file that nobody else can read.
-pub(crate) fn read_secret(path: &Path) -> Result<String> {
-    let what = || format!("the secret in {} cannot be read", path.display());
-    let mode = std::fs::metadata(path).with_context(what)?.permissions().mode() & 0o777;
-    // The group may read it: that is how a mounted Secret reaches a process that is not root.
-    if mode & 0o027 != 0 {
-        bail!("others can read the secret in {} (mode {mode:o}): chmod 600 it", path.display());
-    }
-    std::fs::read_to_string(path).with_context(what)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shared_secret_is_read_from_a_file_that_nobody_else_can_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("secret");
-        std::fs::write(&file, "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n").unwrap();
-        let set = |mode| {
-            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-            tsig_key(&format!("peer:hmac-sha256:{}", file.display()))
-        };
-        assert_eq!(set(0o640).unwrap().name(), "peer");
-        let error = set(0o644).unwrap_err();
-        assert!(error.contains("(mode 644): chmod 600 it"), "{error}");
-        assert!(tsig_key("peer:hmac-sha256").unwrap_err().contains("write NAME:ALGORITHM:FILE"));
     }
 }
