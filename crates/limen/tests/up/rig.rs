@@ -14,7 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A `limen up` that is killed, at the latest, when the test ends.
 pub(crate) struct Up {
     process: Child,
-    /// All that it said when it was ready.
+    /// All that it said when it was ready. Only tests with real tools try what it says.
+    #[cfg_attr(not(feature = "e2e"), expect(dead_code))]
     pub(crate) welcome: String,
     pub(crate) addresses: Value,
 }
