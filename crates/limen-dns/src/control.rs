@@ -9,25 +9,31 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 use crate::admin;
+use crate::dnssec::Signers;
 use crate::health::Health;
 use crate::knowledge::Knowledge;
 use crate::respond::Common;
-use crate::server::Tcp;
+use crate::server::{Certificate, Speech, Tcp};
+use crate::transfer::{self, Notifier};
 use crate::zone::{Compiler, ZoneDefaults};
 
 /// Knowledge comes in bursts when a cluster goes away; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
 /// How often it tells the hub that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How often keys are looked for that somebody else has changed.
+const LOOK_FOR_KEYS: Duration = Duration::from_secs(2);
 
 /// What the control thread needs.
 pub(crate) struct Control {
     pub(crate) common: Arc<Common>,
     pub(crate) defaults: ZoneDefaults,
+    pub(crate) signers: Signers,
     pub(crate) probe: bool,
     pub(crate) ready: watch::Sender<bool>,
     pub(crate) tcp: Tcp,
-    pub(crate) listeners: Vec<std::net::TcpListener>,
+    pub(crate) listeners: Vec<(std::net::TcpListener, Speech)>,
+    pub(crate) certificate: Option<Arc<Certificate>>,
     pub(crate) admin: Option<std::net::TcpListener>,
     /// What the hub is told of it, if it has a name.
     pub(crate) own: OwnEdge,
@@ -35,11 +41,25 @@ pub(crate) struct Control {
 
 /// Runs until it is dropped.
 pub(crate) async fn run(control: Control, source: Box<dyn Source>) {
-    let Control { common, defaults, probe, ready, tcp, listeners, admin, own } = control;
-    for listener in listeners {
+    let Control {
+        common,
+        defaults,
+        signers,
+        probe,
+        ready,
+        tcp,
+        listeners,
+        certificate,
+        admin,
+        own,
+    } = control;
+    if let Some(certificate) = certificate {
+        tokio::spawn(certificate.follow());
+    }
+    for (listener, speech) in listeners {
         match TcpListener::from_std(listener) {
             Ok(listener) => {
-                tokio::spawn(tcp.clone().serve(common.clone(), listener));
+                tokio::spawn(tcp.clone().serve(common.clone(), listener, speech));
             }
             Err(error) => tracing::error!(%error, "cannot answer by TCP"),
         }
@@ -56,7 +76,8 @@ pub(crate) async fn run(control: Control, source: Box<dyn Source>) {
     let own = watch::Sender::new(own);
     tokio::spawn(source.run(publish, own.subscribe()));
     tokio::spawn(keep_announcing(own));
-    obey(&common, Compiler::new(defaults), Health::new(probe), news, &ready).await;
+    let compiler = Compiler::new(defaults);
+    obey(&common, compiler, signers, Health::new(probe), news, &ready).await;
 }
 
 /// Tells the hub that it is there, and nothing else: whether targets are well is what gateways say.
@@ -80,12 +101,16 @@ fn since_1970() -> Duration {
 async fn obey(
     common: &Common,
     mut compiler: Compiler,
+    mut signers: Signers,
     mut health: Health,
     mut news: mpsc::Receiver<News>,
     ready: &watch::Sender<bool>,
 ) {
+    let mut notifier = Notifier::default();
     let mut objects = None;
     let mut source_is_there = true;
+    let mut look = tokio::time::interval(LOOK_FOR_KEYS);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             latest = news.recv(), if source_is_there => match latest {
@@ -106,19 +131,33 @@ async fn obey(
                 tokio::time::sleep(BURST).await;
                 health.catch_up();
             }
+            _ = look.tick() => if !signers.have_changed(since_1970().as_secs()) {
+                continue;
+            },
         }
         if let Some(objects) = &objects {
-            apply(common, &mut compiler, objects, health.knowledge());
-            health.follow(&common.zones.load());
+            apply(common, &mut compiler, &mut signers, objects, health.knowledge());
+            let zones = common.zones.load();
+            health.follow(&zones);
+            notifier.tell(&zones, &common.secondaries);
             ready.send_replace(true);
         }
     }
 }
 
-fn apply(common: &Common, compiler: &mut Compiler, objects: &Objects, knowledge: &Knowledge) {
+fn apply(
+    common: &Common,
+    compiler: &mut Compiler,
+    signers: &mut Signers,
+    objects: &Objects,
+    knowledge: &Knowledge,
+) {
     let start = Instant::now();
-    let zones = compiler.compile(objects, knowledge, since_1970().as_secs() as u32);
+    let now = since_1970();
+    let mut zones = compiler.compile(objects, knowledge, now.as_secs() as u32);
+    signers.attach(&mut zones, now.as_secs());
     let known = common.zones.load();
+    transfer::number(&mut zones, &known, now.as_secs() as u32);
     for problem in &zones.problems {
         if !known.problems.contains(problem) {
             common.counters.reloads_failed.add();

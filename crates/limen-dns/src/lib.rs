@@ -21,6 +21,7 @@
 mod admin;
 mod choose;
 mod control;
+mod dnssec;
 mod health;
 mod knowledge;
 mod metrics;
@@ -28,12 +29,16 @@ mod options;
 mod place;
 mod respond;
 mod server;
+mod transfer;
 mod update;
 mod wire;
 mod zone;
 
+pub use dnssec::{KeyFolder, KeyFolderError, KeyState, Rolled, StoredKey};
 pub use limen_api::source;
+pub use limen_dns_wire::tsig::TsigKey;
 pub use options::Options;
 pub use place::PlacesError;
-pub use server::{Server, StartError};
+pub use server::{CertificateError, CertificateFiles, Server, StartError};
+pub use transfer::Secondary;
 pub use update::Challenges;

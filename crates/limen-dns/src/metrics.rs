@@ -34,17 +34,19 @@ pub(crate) struct Counters {
 pub(crate) struct AllCounters {
     pub(crate) tcp_connections: Counter,
     pub(crate) tcp_refused: Counter,
+    pub(crate) transfers: Counter,
     pub(crate) reloads: Counter,
     pub(crate) reloads_failed: Counter,
     workers: Mutex<Vec<Arc<Counters>>>,
 }
 
-const RCODES: [(Rcode, &str); 6] = [
+const RCODES: [(Rcode, &str); 7] = [
     (Rcode::NoError, "NOERROR"),
     (Rcode::FormErr, "FORMERR"),
     (Rcode::NxDomain, "NXDOMAIN"),
     (Rcode::NotImp, "NOTIMP"),
     (Rcode::Refused, "REFUSED"),
+    (Rcode::NotAuth, "NOTAUTH"),
     (Rcode::BadVers, "BADVERS"),
 ];
 
@@ -77,6 +79,7 @@ impl AllCounters {
             ("rate_limited", "Answers held back by the limit.", sum(&|worker| &worker.limited)),
             ("tcp_connections", "Connections by TCP.", self.tcp_connections.get()),
             ("tcp_refused", "Connections above a limit.", self.tcp_refused.get()),
+            ("transfers", "Zones given to secondaries.", self.transfers.get()),
             ("reloads", "Changes taken over.", self.reloads.get()),
             ("reloads_failed", "Changes that could not be used.", self.reloads_failed.get()),
         ] {

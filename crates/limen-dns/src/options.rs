@@ -6,6 +6,11 @@ use std::time::Duration;
 
 use limen_api::Nameserver;
 use limen_core::locality::Locality;
+use limen_dns_wire::tsig::TsigKey;
+
+use crate::dnssec::KeyFolder;
+use crate::server::CertificateFiles;
+use crate::transfer::Secondary;
 
 use crate::update::Challenges;
 
@@ -32,6 +37,18 @@ pub struct Options {
     pub networks: Option<PathBuf>,
     /// An MMDB database.
     pub database: Option<PathBuf>,
+    /// Where the keys are that the zones are signed with; they are not signed without.
+    pub dnssec_keys: Option<KeyFolder>,
+    /// Secrets that are shared with others, who sign with them.
+    pub tsig_keys: Vec<TsigKey>,
+    /// Who may have whole zones, and is told when they change.
+    pub secondaries: Vec<Secondary>,
+    /// Where to answer over TLS.
+    pub tls: Vec<SocketAddr>,
+    /// Where to answer over HTTPS.
+    pub https: Vec<SocketAddr>,
+    /// The certificate for both.
+    pub certificate: Option<CertificateFiles>,
     /// Worker threads.
     pub workers: usize,
     /// What it tells those who ask which server they have reached.
@@ -63,6 +80,12 @@ impl Default for Options {
             locality: Locality::default(),
             networks: None,
             database: None,
+            dnssec_keys: None,
+            tsig_keys: Vec::new(),
+            secondaries: Vec::new(),
+            tls: Vec::new(),
+            https: Vec::new(),
+            certificate: None,
             workers: 1,
             nsid: String::new(),
             cookie_secret: None,

@@ -115,7 +115,7 @@ impl Control<'_> {
 /// How long a connection to each cluster takes, for those that are probed.
 fn latencies(snapshot: &Snapshot) -> BTreeMap<String, f64> {
     let mut latencies: BTreeMap<String, f64> = BTreeMap::new();
-    let backends = snapshot.ingresses.values().flat_map(|ingress| &ingress.backends);
+    let backends = snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends);
     for target in backends.flat_map(|backend| &backend.targets) {
         let health = target.addresses.iter().filter_map(|address| address.health.as_ref());
         for latency in health.filter_map(|health| health.latency()) {

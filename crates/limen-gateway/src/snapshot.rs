@@ -1,6 +1,5 @@
 //! What workers obey: immutable, replaced as a whole.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,13 +12,14 @@ use crate::flow::Flow;
 use crate::metrics::{Count, TargetMetrics};
 use crate::tls::Certificates;
 use crate::upstream::Address;
-use limen_api::source::{Key, SecretData};
+use limen_api::source::SecretData;
 
 /// Everything that is in force at one moment.
 #[derive(Default)]
 pub(crate) struct Snapshot {
     pub(crate) routes: Routes<Arc<Route>>,
-    pub(crate) ingresses: HashMap<Key, Arc<Ingress>>,
+    /// In the order of their names.
+    pub(crate) ingresses: Vec<Arc<Ingress>>,
     pub(crate) certificates: Certificates,
     /// What is wrong with the objects, for people.
     pub(crate) problems: Vec<String>,
@@ -35,7 +35,8 @@ pub(crate) struct Ingress {
     /// The Secrets that it was made with, to see whether it has to be made again.
     pub(crate) secrets: Vec<(String, Option<Arc<SecretData>>)>,
     pub(crate) backends: Vec<Arc<Backend>>,
-    pub(crate) certificates: Vec<(Vec<String>, Arc<rustls::sign::CertifiedKey>)>,
+    /// With the names that they are for, in lower case.
+    pub(crate) certificates: Vec<(Vec<Arc<str>>, Arc<rustls::sign::CertifiedKey>)>,
     /// The authority that clients must have certificates from.
     pub(crate) client_ca: Option<Arc<SecretData>>,
     pub(crate) hsts: Option<HeaderValue>,
@@ -124,6 +125,12 @@ impl TargetState {
             }
         }
         self.readiness[own as usize]
+    }
+}
+
+impl Ingress {
+    pub(crate) fn backend(&self, name: &str) -> Option<Arc<Backend>> {
+        self.backends.iter().find(|backend| backend.name == name).cloned()
     }
 }
 

@@ -21,9 +21,9 @@ use limen_api::source::SecretData;
 /// Certificates by the names that clients ask for.
 #[derive(Debug, Default)]
 pub(crate) struct Certificates {
-    exact: HashMap<String, Arc<CertifiedKey>>,
+    exact: HashMap<Arc<str>, Arc<CertifiedKey>>,
     /// By what follows the asterisk and its dot.
-    wildcard: HashMap<String, Arc<CertifiedKey>>,
+    wildcard: HashMap<Arc<str>, Arc<CertifiedKey>>,
     /// Hosts whose clients must have a certificate, with the rules for it.
     mutual: HashMap<String, Mutual>,
 }
@@ -71,11 +71,16 @@ fn self_made() -> Result<CertifiedKey, CertificateError> {
 }
 
 impl Certificates {
-    /// Sets the certificate of a host, unless it has one.
-    pub(crate) fn add(&mut self, host: &str, key: &Arc<CertifiedKey>) {
+    /// Makes room for so many hosts.
+    pub(crate) fn reserve(&mut self, hosts: usize) {
+        self.exact.reserve(hosts);
+    }
+
+    /// Sets the certificate of a host in lower case, unless it has one.
+    pub(crate) fn add(&mut self, host: &Arc<str>, key: &Arc<CertifiedKey>) {
         match host.strip_prefix("*.") {
-            Some(rest) => self.wildcard.entry(rest.to_ascii_lowercase()),
-            None => self.exact.entry(host.to_ascii_lowercase()),
+            Some(rest) => self.wildcard.entry(rest.into()),
+            None => self.exact.entry(host.clone()),
         }
         .or_insert_with(|| key.clone());
     }

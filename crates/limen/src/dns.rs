@@ -9,12 +9,12 @@ use clap::{Args, Subcommand};
 use limen_api::Nameserver;
 use limen_core::locality::{Coordinates, Locality};
 use limen_dns::source::{ConfigFiles, Hub};
-use limen_dns::{Challenges, Options, Server};
+use limen_dns::{CertificateFiles, Challenges, KeyFolder, Options, Secondary, Server, TsigKey};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::coredns::CorednsConfig;
+use crate::dns_keys::{DnsDs, DnsRoll, tsig_key};
 use crate::gateway::client;
-use crate::tsig_key;
 
 /// Updates of challenges that wait for the hub at most.
 const MOST_WAITING_UPDATES: usize = 64;
@@ -34,6 +34,16 @@ Examples:
   # Answers from a hub, also while the hub is away
   limen dns --hub-kubeconfig ./hub/kubeconfig --snapshot-dir ./dns --zone example.com \\
       --listen 192.0.2.53:53,[2001:db8::53]:53 --nameserver ns1.example.com=192.0.2.53
+
+  # Signed answers; the parent zone needs the DS record
+  limen dns --config examples/dns --listen 127.0.0.1:5353 --zone example.com \\
+      --dnssec-keys ./keys
+  limen dns ds --zone example.com --dnssec-keys ./keys
+
+  # A secondary, such as Knot, that holds a copy of the zone
+  (umask 077; tsig-keygen peer > peer.key)
+  limen dns --config examples/dns --listen 127.0.0.1:5353 --zone example.com \\
+      --tsig-key peer.key --secondary 192.0.2.54:53=peer
 
 A table of networks is YAML:
   networks:
@@ -82,6 +92,35 @@ pub(crate) struct Dns {
     /// A database of where everybody is, in the MMDB format
     #[arg(long, value_name = "FILE")]
     geoip_db: Option<PathBuf>,
+
+    /// Sign the zones with the keys in this folder; a key is made for a zone that has none
+    #[arg(long, value_name = "DIR")]
+    dnssec_keys: Option<PathBuf>,
+
+    /// A file that only you can read, with a secret shared with somebody who signs messages, as
+    /// tsig-keygen writes it or as hmac-sha256:NAME:SECRET
+    #[arg(long, value_name = "FILE")]
+    tsig_key: Vec<PathBuf>,
+
+    /// A secondary that may have whole zones and is told of changes, with the name of its key
+    #[arg(long, value_name = "ADDR:PORT=KEY")]
+    secondary: Vec<String>,
+
+    /// Where to answer over TLS; usually port 853
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "certificate")]
+    tls: Vec<SocketAddr>,
+
+    /// Where to answer over HTTPS, at /dns-query; usually port 443
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "certificate")]
+    https: Vec<SocketAddr>,
+
+    /// The certificate for --tls and --https with its chain, in PEM; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "certificate_key")]
+    certificate: Option<PathBuf>,
+
+    /// The certificate's private key, in PEM, in a file that only you can read
+    #[arg(long, value_name = "FILE")]
+    certificate_key: Option<PathBuf>,
 
     /// Where to serve metrics and readiness
     #[arg(long, value_name = "ADDR")]
@@ -133,6 +172,8 @@ pub(crate) struct Dns {
 #[derive(Subcommand)]
 enum DnsCommand {
     CorednsConfig(CorednsConfig),
+    Ds(DnsDs),
+    Roll(DnsRoll),
 }
 
 fn nameserver(text: &str) -> Result<Nameserver, String> {
@@ -147,9 +188,14 @@ fn nameserver(text: &str) -> Result<Nameserver, String> {
 
 impl Dns {
     pub(crate) fn run(self) -> Result<()> {
-        if let Some(DnsCommand::CorednsConfig(config)) = &self.command {
-            print!("{}", config.stanza()?);
-            return Ok(());
+        match &self.command {
+            Some(DnsCommand::CorednsConfig(config)) => {
+                print!("{}", config.stanza()?);
+                return Ok(());
+            }
+            Some(DnsCommand::Ds(ds)) => return ds.run(),
+            Some(DnsCommand::Roll(roll)) => return roll.run(),
+            None => {}
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(self.serve())
@@ -178,8 +224,17 @@ impl Dns {
         for address in server.listen() {
             println!("  {address}, by UDP and TCP");
         }
+        for address in server.tls() {
+            println!("  {address}, over TLS");
+        }
+        for address in server.https() {
+            println!("  https://{address}/dns-query");
+        }
         if let Some(address) = server.admin() {
             println!("  http://{address}/metrics /readyz /problems");
+        }
+        for ds in server.delegation_signers() {
+            println!("  for the parent zone: {ds}");
         }
         tokio::select! {
             _ = terminate.recv() => {}
@@ -190,6 +245,8 @@ impl Dns {
 
     fn options(&self) -> Result<Options> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let tsig_keys: Vec<TsigKey> =
+            self.tsig_key.iter().map(|path| tsig_key(path)).collect::<Result<_>>()?;
         Ok(Options {
             name: self.name.clone(),
             listen: self.listen.clone(),
@@ -204,6 +261,16 @@ impl Dns {
             },
             networks: self.networks.clone(),
             database: self.geoip_db.clone(),
+            dnssec_keys: self.dnssec_keys.clone().map(KeyFolder::new),
+            secondaries: self.secondaries(&tsig_keys)?,
+            tsig_keys,
+            tls: self.tls.clone(),
+            https: self.https.clone(),
+            certificate: self
+                .certificate
+                .clone()
+                .zip(self.certificate_key.clone())
+                .map(|(chain, key)| CertificateFiles { chain, key }),
             workers: self.workers.unwrap_or(cores),
             nsid: self.nsid.clone(),
             cookie_secret: self.cookie_secret()?,
@@ -220,11 +287,23 @@ impl Dns {
         if self.acme_key.is_empty() {
             return Ok(None);
         }
-        let keys = self.acme_key.iter().map(|path| tsig_key::read(path));
+        let keys = self.acme_key.iter().map(|path| crate::tsig_key::read(path));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let (writer, writes) = tokio::sync::mpsc::channel(MOST_WAITING_UPDATES);
         tokio::spawn(limen_api::write_challenges(client.clone(), writes));
         Ok(Some(Challenges { keys, writer }))
+    }
+
+    fn secondaries(&self, keys: &[TsigKey]) -> Result<Vec<Secondary>> {
+        let read = |text: &String| {
+            let what = || format!("--secondary {text}: write ADDR:PORT=KEY");
+            let (address, name) = text.rsplit_once('=').with_context(what)?;
+            let address = address.parse().with_context(what)?;
+            let known = keys.iter().find(|key| key.name().eq_ignore_ascii_case(name));
+            let key = known.with_context(|| format!("no --tsig-key has a key {name:?}"))?.clone();
+            Ok(Secondary { address, key })
+        };
+        self.secondary.iter().map(read).collect()
     }
 
     fn cookie_secret(&self) -> Result<Option<[u8; 16]>> {

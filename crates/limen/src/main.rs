@@ -18,6 +18,7 @@ mod connection;
 mod coredns;
 mod crds;
 mod dns;
+mod dns_keys;
 mod doctor;
 #[cfg(test)]
 mod documented;

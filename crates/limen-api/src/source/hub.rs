@@ -138,10 +138,11 @@ impl Hub {
                         challenges: challenges.now.clone(),
                         secrets: secrets.now.clone().into_iter().collect(),
                     };
-                    self.keep(&objects);
-                    if publish.send(News::Objects(objects)).await.is_err() {
+                    // First what clients notice; writing tens of thousands of objects takes a while.
+                    if publish.send(News::Objects(objects.clone())).await.is_err() {
                         return;
                     }
+                    self.keep(objects).await;
                     None
                 }
             };
@@ -179,11 +180,14 @@ impl Hub {
         }
     }
 
-    fn keep(&self, objects: &Objects) {
-        if let Some(folder) = &self.snapshot_dir
-            && let Err(error) = disk::write(folder, self.file_name(), objects)
-        {
-            tracing::error!("{error}");
+    async fn keep(&self, objects: Objects) {
+        let Some(folder) = self.snapshot_dir.clone() else { return };
+        let name = self.file_name();
+        let written = tokio::task::spawn_blocking(move || disk::write(&folder, name, &objects));
+        match written.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!("{error}"),
+            Err(error) => tracing::error!(%error, "the last objects could not be kept"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! When an address that keeps failing is left alone, and how it comes back.
 //!
 //! ```text
-//!            failures in a row                 time is up
+//!            failures in a row            time is up, or seen well
 //! trusted ───────────────────────► ejected ───────────────► on probation
 //!    ▲                                ▲                          │    │
 //!    │                                └── any failure, longer ───┘    │
@@ -59,6 +59,16 @@ impl Outlier {
                 *self = Self::default();
             }
         }
+    }
+
+    /// It was seen to be well, otherwise than by a request. Whether it may be tried again at once:
+    /// only the first time, as one that fails requests all the same has shown how little that says.
+    pub fn seen_well(&mut self, now: u64) -> bool {
+        let early = self.ejections == 1 && now < self.until;
+        if early {
+            self.until = now;
+        }
+        early
     }
 
     /// When it may be tried again; in the past if it may be now.

@@ -17,23 +17,28 @@
 
 mod host;
 mod paths;
+mod rules;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::global::PathType;
 
 pub use host::{HostBuffer, normal_host};
 use paths::Paths;
+pub use rules::HostRules;
+use rules::Place;
 
-/// A table of rules.
+/// A table of rules. What leads where below one host is shared with other tables that have the
+/// same rules for it, so that a new table costs little where little has changed.
 #[derive(Clone, Debug)]
 pub struct Routes<T> {
-    exact: HashMap<Box<str>, Paths<T>>,
+    exact: HashMap<Arc<str>, Arc<Paths<T>>>,
     /// By what follows the asterisk and its dot.
-    wildcard: HashMap<Box<str>, Paths<T>>,
-    any: Paths<T>,
+    wildcard: HashMap<Arc<str>, Arc<Paths<T>>>,
+    any: Arc<Paths<T>>,
     default: Option<T>,
 }
 
@@ -74,16 +79,11 @@ pub enum MatchedHost {
 
 impl<T> Default for Routes<T> {
     fn default() -> Self {
-        Self {
-            exact: HashMap::new(),
-            wildcard: HashMap::new(),
-            any: Paths::default(),
-            default: None,
-        }
+        Self { exact: HashMap::new(), wildcard: HashMap::new(), any: Arc::default(), default: None }
     }
 }
 
-impl<T> Routes<T> {
+impl<T: Clone> Routes<T> {
     /// Adds a rule. The first one for a host, path and kind of path stays.
     pub fn add(
         &mut self,
@@ -92,34 +92,32 @@ impl<T> Routes<T> {
         kind: PathType,
         leads_to: T,
     ) -> Result<(), RuleError> {
-        // Nothing at all is what Ingress objects have for "everything below this host".
-        let path = if path.is_empty() { "/" } else { path };
-        if !path.starts_with('/') {
-            return Err(RuleError::Path(path.to_owned()));
-        }
-        let paths = self.paths_of(host)?;
-        if paths.add(path, kind, leads_to) {
-            Ok(())
-        } else {
-            Err(RuleError::Taken { host: host.to_owned(), path: path.to_owned() })
-        }
+        let mut rules = HostRules::new(host)?;
+        rules.add(path, kind, leads_to)?;
+        self.add_host(&rules).map_or(Ok(()), Err)
     }
 
-    fn paths_of(&mut self, host: &str) -> Result<&mut Paths<T>, RuleError> {
-        if host.is_empty() {
-            return Ok(&mut self.any);
-        }
-        let (table, name) = match host.strip_prefix("*.") {
-            Some(rest) => (&mut self.wildcard, rest),
-            None => (&mut self.exact, host),
+    /// Adds all rules of a host. The first one for a host, path and kind of path stays; the answer
+    /// is about one that could not be added.
+    pub fn add_host(&mut self, rules: &HostRules<T>) -> Option<RuleError> {
+        let known = match &rules.place {
+            Place::Any => &mut self.any,
+            Place::Exact(name) => self.exact.entry(name.clone()).or_default(),
+            Place::Wildcard(rest) => self.wildcard.entry(rest.clone()).or_default(),
         };
-        if name.contains('*') {
-            return Err(RuleError::Asterisk(host.to_owned()));
+        if known.is_empty() {
+            *known = rules.paths.clone();
+            return None;
         }
-        let mut buffer = HostBuffer::default();
-        let name =
-            normal_host(name, &mut buffer).ok_or_else(|| RuleError::Host(host.to_owned()))?;
-        Ok(table.entry(name.into()).or_default())
+        let taken = Arc::make_mut(known).add_all(&rules.paths)?;
+        Some(RuleError::Taken { host: rules.host.clone(), path: taken })
+    }
+}
+
+impl<T> Routes<T> {
+    /// Makes room for so many hosts.
+    pub fn reserve(&mut self, hosts: usize) {
+        self.exact.reserve(hosts);
     }
 
     /// Sets what is found when no rule matches, unless it is set already.

@@ -1,6 +1,7 @@
 //! The paths of one host.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::global::PathType;
 
@@ -39,6 +40,16 @@ impl<T> Paths<T> {
         true
     }
 
+    /// Adds what others have. A path that was taken, if any was.
+    pub(super) fn add_all(&mut self, others: &Self) -> Option<String>
+    where
+        T: Clone,
+    {
+        self.longest_prefix = self.longest_prefix.max(others.longest_prefix);
+        let prefix = merge(&mut self.prefix, &others.prefix).map(|key| format!("{key}/"));
+        merge(&mut self.exact, &others.exact).map(str::to_owned).or(prefix)
+    }
+
     pub(super) fn find(&self, path: &str) -> Option<&T> {
         if !self.exact.is_empty()
             && let Some(found) = self.exact.get(path)
@@ -70,4 +81,19 @@ impl<T> Paths<T> {
     pub(super) fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.prefix.is_empty()
     }
+}
+
+/// Adds to a table what another has. The first in alphabetical order of those that were taken.
+fn merge<'a, T: Clone>(
+    table: &mut HashMap<Box<str>, T>,
+    others: &'a HashMap<Box<str>, T>,
+) -> Option<&'a str> {
+    let mut taken: Option<&str> = None;
+    for (key, leads_to) in others {
+        match table.entry(key.clone()) {
+            Entry::Vacant(free) => drop(free.insert(leads_to.clone())),
+            Entry::Occupied(_) => taken = Some(taken.map_or(key, |other| other.min(key))),
+        }
+    }
+    taken
 }

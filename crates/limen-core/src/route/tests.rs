@@ -143,7 +143,7 @@ fn rules_that_no_request_could_match_are_refused() {
     assert_eq!(refuse("a b", "/"), RuleError::Host("a b".into()));
     assert_eq!(refuse("a.b", "x"), RuleError::Path("x".into()));
     routes.add("A.b", "/x/", Prefix, ()).unwrap();
-    let taken = RuleError::Taken { host: "a.b".into(), path: "/x".into() };
+    let taken = RuleError::Taken { host: "a.b".into(), path: "/x/".into() };
     assert_eq!(routes.add("a.b", "/x", ImplementationSpecific, ()), Err(taken));
 }
 
@@ -169,4 +169,20 @@ fn hosts_have_one_normal_form() {
     ] {
         assert_eq!(normal_host(host, &mut buffer), normal, "{host}");
     }
+}
+
+#[test]
+fn tables_share_the_rules_of_a_host_until_somebody_else_has_some_too() {
+    let mut rules = super::HostRules::new("a.b").unwrap();
+    rules.add("/x", Prefix, "first").unwrap();
+    let (mut one, mut two) = (Routes::default(), Routes::default());
+    assert_eq!((one.add_host(&rules), two.add_host(&rules)), (None, None));
+    let mut others = super::HostRules::new("A.b").unwrap();
+    others.add("/x/", Prefix, "second").unwrap();
+    others.add("/y", Exact, "second").unwrap();
+    let taken = RuleError::Taken { host: "A.b".into(), path: "/x/".into() };
+    assert_eq!(two.add_host(&others), Some(taken));
+    assert_eq!(two.find("a.b", "/x"), Some((MatchedHost::Exact, &"first")));
+    assert_eq!(two.find("a.b", "/y"), Some((MatchedHost::Exact, &"second")));
+    assert_eq!(one.find("a.b", "/y"), None, "the other table is as it was");
 }

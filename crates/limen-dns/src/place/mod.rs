@@ -102,6 +102,11 @@ impl Places {
         Ok(Self { here: Place { locality: here, country: None }, networks, database })
     }
 
+    /// Where this server is.
+    pub(crate) fn here(&self) -> &Place {
+        &self.here
+    }
+
     /// What an address leads to.
     pub(crate) fn find(&self, address: IpAddr) -> Found {
         let (place, prefix) = self.networks.find(address);

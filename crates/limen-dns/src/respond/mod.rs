@@ -13,8 +13,10 @@
 mod cookie;
 mod rate;
 mod reply;
+mod sign;
 #[cfg(test)]
 mod tests;
+mod tsig;
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -23,13 +25,16 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 use foldhash::fast::FixedState;
+use limen_dns_wire::tsig::TsigKey;
 
 pub(crate) use cookie::CookieKey;
 pub(crate) use rate::RateLimit;
 
 use crate::choose::{Choice, Family, point, sticky_prefix};
+use crate::dnssec::{KEY_TTL, Signatures};
 use crate::metrics::{AllCounters, Counters};
 use crate::place::Places;
+use crate::transfer::Secondary;
 use crate::update::Challenges;
 use crate::wire::edns::Edns;
 use crate::wire::query::{Query, Read, read};
@@ -58,6 +63,10 @@ pub(crate) struct Common {
     pub(crate) counters: AllCounters,
     /// Who may update challenges.
     pub(crate) challenges: Option<Challenges>,
+    /// Secrets that are shared with others, who sign with them.
+    pub(crate) tsig_keys: Vec<TsigKey>,
+    /// Who may have whole zones.
+    pub(crate) secondaries: Vec<Secondary>,
 }
 
 /// How a packet came.
@@ -81,6 +90,7 @@ type Choices = HashMap<(u64, u64, Family), Choice, FixedState>;
 struct Memory {
     choices: Choices,
     limiter: Limiter,
+    signatures: Signatures,
     /// Goes up with every answer, so that equals take turns.
     turn: usize,
     /// How many aliases have been followed for the answer in the making.
@@ -92,7 +102,9 @@ impl Responder {
         let limiter = Limiter::new(common.rate_limit);
         let zones = Cache::new(common.zones.clone());
         let counters = common.counters.for_worker();
-        let memory = Memory { choices: HashMap::default(), limiter, turn: 0, aliases: 0 };
+        let signatures = Signatures::default();
+        let memory =
+            Memory { choices: HashMap::default(), limiter, signatures, turn: 0, aliases: 0 };
         Self { common, zones, counters, memory }
     }
 
@@ -104,6 +116,19 @@ impl Responder {
         transport: Transport,
         now: u64,
         out: &mut Vec<u8>,
+    ) -> bool {
+        self.respond_within(packet, client, transport, now, out, 0)
+    }
+
+    /// The same, but `reserved` bytes shorter than it might be.
+    fn respond_within(
+        &mut self,
+        packet: &[u8],
+        client: IpAddr,
+        transport: Transport,
+        now: u64,
+        out: &mut Vec<u8>,
+        reserved: usize,
     ) -> bool {
         let Self { common, zones, counters, memory } = self;
         counters.queries.add();
@@ -122,6 +147,9 @@ impl Responder {
                 }
                 return !held;
             }
+            Read::Query(query) if query.signed && !common.tsig_keys.is_empty() => {
+                return self.respond_signed(packet, &query, client, transport, now, out);
+            }
             Read::Query(query) => query,
         };
         memory.turn = memory.turn.wrapping_add(1);
@@ -130,22 +158,23 @@ impl Responder {
             Transport::Tcp => usize::from(u16::MAX),
             Transport::Udp => udp_limit(query.edns.as_ref()),
         };
+        reply.limit -= reserved;
         let asked = Asked { common, query: &query, client };
-        let key = memory.answer(zones.load(), &asked, packet.len(), &mut reply);
+        let zones = zones.load();
+        let key = memory.answer(zones, &asked, packet.len(), &mut reply);
+        // Before anything is signed, which costs most.
+        let verdict = match transport {
+            Transport::Udp => memory.limit(&asked, key, now),
+            Transport::Tcp => Verdict::Send,
+        };
+        if verdict == Verdict::Send {
+            memory.sign(zones, &asked, (now / 1000) as u32, &mut reply);
+        } else {
+            counters.limited.add();
+        }
         counters.of(reply.rcode).add();
         let identity = reply::Identity { nsid: &common.nsid, key: &common.cookie, client, now };
         reply.finish(query.edns.as_ref(), &identity);
-        if transport == Transport::Tcp || common.rate_limit.per_second == 0 {
-            return true;
-        }
-        let cookie = query.edns.as_ref().and_then(|edns| edns.cookie);
-        if cookie.is_some_and(|cookie| common.cookie.is_valid(cookie, client, now)) {
-            return true;
-        }
-        let verdict = memory.limiter.ask(client, key, now);
-        if verdict != Verdict::Send {
-            counters.limited.add();
-        }
         if verdict == Verdict::Truncate {
             reply::truncate(out, packet);
         }
@@ -161,6 +190,16 @@ struct Asked<'a> {
 }
 
 impl Memory {
+    /// Whether an answer goes out.
+    fn limit(&mut self, asked: &Asked<'_>, key: u64, now: u64) -> Verdict {
+        let Asked { common, query, client } = *asked;
+        let cookie = query.edns.as_ref().and_then(|edns| edns.cookie);
+        if cookie.is_some_and(|cookie| common.cookie.is_valid(cookie, client, now)) {
+            return Verdict::Send;
+        }
+        self.limiter.ask(client, key, now)
+    }
+
     /// Fills in an answer. Returns what stands for it in the rate limit.
     fn answer(
         &mut self,
@@ -184,13 +223,17 @@ impl Memory {
                 reply.refuse(reply::extended::PROHIBITED);
                 return 3;
             }
+            kind::NXNAME => {
+                reply.fail(Rcode::FormErr, reply::extended::INVALID_TYPE);
+                return 6;
+            }
             _ if query.class != IN => {
                 reply.refuse(reply::extended::NOT_SUPPORTED);
                 return 4;
             }
             _ => {}
         }
-        let node = match zones.find(&query.name) {
+        let node = match found(zones, query) {
             Found::Foreign => {
                 reply.refuse(reply::extended::NOT_AUTHORITATIVE);
                 return 5;
@@ -203,6 +246,11 @@ impl Memory {
                 // All names that do not exist are one to a flood of them.
                 return u64::from(zone) + 16;
             }
+            Found::Cut { above, below } => {
+                reply.authoritative();
+                self.answer_cut(zones, above, below, query, reply);
+                return FixedState::default().hash_one(query.name.as_bytes());
+            }
             Found::Node(node) => node,
         };
         reply.authoritative();
@@ -211,6 +259,22 @@ impl Memory {
             reply.soa(apex, query.name.as_bytes().len());
         }
         FixedState::default().hash_one(query.name.as_bytes())
+    }
+
+    /// Whether the zone below is signed: only the zone above can say so.
+    fn answer_cut(
+        &self,
+        zones: &Zones,
+        above: u16,
+        below: u16,
+        query: &Query<'_>,
+        reply: &mut Reply<'_>,
+    ) {
+        let above = &zones.apexes[usize::from(above)];
+        match &zones.apexes[usize::from(below)].signer {
+            Some(signer) => signer.ds().for_each(|ds| reply.record(kind::DS, KEY_TTL, &ds)),
+            None => reply.soa(above, query.name.as_bytes().len()),
+        }
     }
 
     /// Whether the node has anything of that kind.
@@ -235,6 +299,11 @@ impl Memory {
                 return true;
             }
             _ => {}
+        }
+        let keys = apex.signer.as_ref().filter(|_| is_apex).map_or(&[][..], |signer| &signer.sets);
+        if let Some(set) = keys.iter().find(|set| set.kind == query.kind) {
+            reply.records(set, 0);
+            return true;
         }
         if let Some(set) = node.records.iter().find(|set| set.kind == query.kind) {
             reply.records(set, self.turn);
@@ -318,6 +387,12 @@ impl Memory {
         }
         reply.has_answers()
     }
+}
+
+/// Where the answer to a question is found.
+fn found<'a>(zones: &'a Zones, query: &Query<'_>) -> Found<'a> {
+    let from_above = (query.kind == kind::DS).then(|| zones.find_from_above(&query.name)).flatten();
+    from_above.unwrap_or_else(|| zones.find(&query.name))
 }
 
 /// What is answered to a client, and for how many bits around it.

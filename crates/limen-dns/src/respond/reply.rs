@@ -12,12 +12,13 @@ pub(super) mod extended {
     pub(crate) const PROHIBITED: u16 = 18;
     pub(crate) const NOT_AUTHORITATIVE: u16 = 20;
     pub(crate) const NOT_SUPPORTED: u16 = 21;
+    pub(crate) const INVALID_TYPE: u16 = 30;
 }
 
 /// The size that this server takes by UDP.
 const OUR_UDP_SIZE: u16 = 1232;
 /// The name of the question, where every question has it.
-const TO_QUESTION: [u8; 2] = [0xC0, HEADER as u8];
+pub(super) const TO_QUESTION: [u8; 2] = [0xC0, HEADER as u8];
 const TRUNCATED: u8 = 0x02;
 const AUTHORITATIVE: u8 = 0x04;
 
@@ -75,9 +76,40 @@ impl<'a> Reply<'a> {
         self.out[2] |= AUTHORITATIVE;
     }
 
+    pub(super) fn is_authoritative(&self) -> bool {
+        self.out[2] & AUTHORITATIVE != 0
+    }
+
     pub(super) fn refuse(&mut self, why: u16) {
-        self.rcode = Rcode::Refused;
+        self.fail(Rcode::Refused, why);
+    }
+
+    pub(super) fn fail(&mut self, rcode: Rcode, why: u16) {
+        self.rcode = rcode;
         self.extended = Some(why);
+    }
+
+    /// Everything after the question so far.
+    pub(super) fn records_so_far(&self) -> (usize, &[u8]) {
+        (self.after_question, self.out)
+    }
+
+    /// A record that goes where there are no answers.
+    pub(super) fn authority(&mut self, owner: [u8; 2], kind: u16, ttl: u32, data: &[u8]) {
+        self.write(owner, kind, ttl, data);
+        self.authorities += 1;
+    }
+
+    /// Leaves out what is said where there are no answers.
+    pub(super) fn forget_authorities(&mut self) {
+        self.out.truncate(self.after_question);
+        self.authorities = 0;
+    }
+
+    /// A record of a name that is there already.
+    pub(super) fn answer(&mut self, owner: [u8; 2], kind: u16, ttl: u32, data: &[u8]) {
+        self.write(owner, kind, ttl, data);
+        self.answers += 1;
     }
 
     pub(super) fn has_answers(&self) -> bool {

@@ -42,6 +42,8 @@ fn responder() -> Responder {
         cookie: CookieKey::new([7; 16]),
         nsid: b"here".to_vec(),
         rate_limit: RateLimit { per_second: 0, slip: 0 },
+        tsig_keys: Vec::new(),
+        secondaries: Vec::new(),
         counters: AllCounters::default(),
         challenges: None,
     }))

@@ -1,5 +1,7 @@
 //! A running server.
 
+mod certificate;
+mod https;
 mod tcp;
 mod udp;
 
@@ -12,17 +14,22 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use limen_api::Nameserver;
 use limen_api::source::{OwnEdge, Source};
+use limen_dns_wire::tsig::TsigKey;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use tcp::Tcp;
+pub(crate) use certificate::Certificate;
+pub use certificate::{CertificateError, CertificateFiles};
+pub(crate) use tcp::{Speech, Tcp};
 
 use crate::control::{self, Control};
+use crate::dnssec::{KeyFolderError, Signers, ds_texts};
 use crate::metrics::AllCounters;
 use crate::options::Options;
 use crate::place::{Places, PlacesError};
 use crate::respond::{Common, CookieKey, RateLimit};
+use crate::wire::name;
 use crate::zone::{ZoneDefaults, Zones};
 
 /// How long a worker waits for a packet before it looks whether it should stop.
@@ -48,6 +55,12 @@ pub enum StartError {
     /// It cannot be known where clients are.
     #[error(transparent)]
     Places(#[from] PlacesError),
+    /// The zones cannot be signed.
+    #[error(transparent)]
+    Keys(#[from] KeyFolderError),
+    /// Connections cannot be encrypted.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// The system gave no thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -56,11 +69,14 @@ pub enum StartError {
 /// A running server. It goes on until it is dropped.
 pub struct Server {
     listen: Vec<SocketAddr>,
+    tls: Vec<SocketAddr>,
+    https: Vec<SocketAddr>,
     admin: Option<SocketAddr>,
     ready: watch::Receiver<bool>,
     stopping: Arc<AtomicBool>,
     stop: CancellationToken,
     threads: Vec<JoinHandle<()>>,
+    common: Arc<Common>,
 }
 
 impl Server {
@@ -68,6 +84,10 @@ impl Server {
     pub fn start(options: &Options, source: impl Source) -> Result<Self, StartError> {
         let networks = options.networks.as_deref();
         let places = Places::read(options.locality.clone(), networks, options.database.as_deref())?;
+        let signers = Signers::new(options.dnssec_keys.clone());
+        for zone in &options.zones {
+            signers.check(zone, udp::milliseconds() / 1000)?;
+        }
         let workers = options.workers.max(1);
         let (mut listen, mut sockets, mut listeners) = (Vec::new(), Vec::new(), Vec::new());
         for address in &options.listen {
@@ -75,9 +95,16 @@ impl Server {
             let (udp, tcp) = bind(*address, workers).map_err(failed)?;
             listen.push(tcp.local_addr().map_err(failed)?);
             sockets.push(udp);
-            listeners.push(tcp);
+            listeners.push((tcp, Speech::Plain));
         }
-        let admin_listener = options.admin.map(bind_admin).transpose()?;
+        let (encrypted, certificate) = encrypted(options)?;
+        let local = |(listener, _): &(std::net::TcpListener, Speech)| listener.local_addr().ok();
+        let tls = encrypted.iter().filter(|(_, speech)| matches!(speech, Speech::Tls(_)));
+        let tls = tls.filter_map(local).collect();
+        let https = encrypted.iter().filter(|(_, speech)| matches!(speech, Speech::Https(_)));
+        let https = https.filter_map(local).collect();
+        listeners.extend(encrypted);
+        let admin_listener = options.admin.map(bind_tcp).transpose()?;
         let admin = admin_listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let common = Arc::new(Common {
             zones: Arc::new(ArcSwap::from_pointee(Zones::default())),
@@ -87,10 +114,15 @@ impl Server {
             rate_limit: RateLimit { per_second: options.rate_limit, slip: SLIP },
             counters: AllCounters::default(),
             challenges: options.challenges.clone(),
+            tsig_keys: tsig_keys(options),
+            secondaries: options.secondaries.clone(),
         });
         let (announce, ready) = watch::channel(false);
         let (stopping, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
-        let mut server = Self { listen, admin, ready, stopping, stop, threads: Vec::new() };
+        let threads = Vec::new();
+        let common_too = common.clone();
+        let mut server =
+            Self { listen, tls, https, admin, ready, stopping, stop, threads, common: common_too };
         let defaults = ZoneDefaults {
             zones: options.zones.clone(),
             nameservers: nameservers(options, &server.listen),
@@ -99,10 +131,12 @@ impl Server {
         let control = Control {
             common: common.clone(),
             defaults,
+            signers,
             probe: options.probe,
             ready: announce,
             tcp: Tcp::new(options),
             listeners,
+            certificate,
             admin: admin_listener,
             own: own_edge(options, &server.listen),
         };
@@ -149,9 +183,26 @@ impl Server {
         &self.listen
     }
 
+    /// Where questions are answered over TLS.
+    pub fn tls(&self) -> &[SocketAddr] {
+        &self.tls
+    }
+
+    /// Where questions are answered over HTTPS.
+    pub fn https(&self) -> &[SocketAddr] {
+        &self.https
+    }
+
     /// Where the metrics are.
     pub fn admin(&self) -> Option<SocketAddr> {
         self.admin
+    }
+
+    /// The DS records that the parents of the zones should have, as in a zone file.
+    pub fn delegation_signers(&self) -> Vec<String> {
+        let zones = self.common.zones.load();
+        let signed = zones.apexes.iter().filter_map(|apex| Some((apex, apex.signer.as_ref()?)));
+        signed.flat_map(|(apex, signer)| ds_texts(&name::to_text(&apex.name), signer)).collect()
     }
 
     /// Waits until there is something to answer from.
@@ -171,6 +222,17 @@ impl Drop for Server {
             }
         }
     }
+}
+
+/// All shared secrets, also those of secondaries.
+fn tsig_keys(options: &Options) -> Vec<TsigKey> {
+    let mut keys = options.tsig_keys.clone();
+    for secondary in &options.secondaries {
+        if !keys.iter().any(|key| key.name() == secondary.key.name()) {
+            keys.push(secondary.key.clone());
+        }
+    }
+    keys
 }
 
 /// What the hub is told of this server.
@@ -195,7 +257,27 @@ fn nameservers(options: &Options, listen: &[SocketAddr]) -> Vec<Nameserver> {
     vec![Nameserver { name: format!("ns1.{zone}"), addresses }]
 }
 
-fn bind_admin(address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
+/// Where encrypted connections are taken, and with which certificate.
+type Encrypted = (Vec<(std::net::TcpListener, Speech)>, Option<Arc<Certificate>>);
+
+fn encrypted(options: &Options) -> Result<Encrypted, StartError> {
+    if options.tls.is_empty() && options.https.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let certificate = Certificate::read(options.certificate.as_ref())?;
+    let (tls, https) =
+        (certificate.acceptor(&["dot"])?, certificate.acceptor(&["h2", "http/1.1"])?);
+    let mut listeners = Vec::new();
+    for address in &options.tls {
+        listeners.push((bind_tcp(*address)?, Speech::Tls(tls.clone())));
+    }
+    for address in &options.https {
+        listeners.push((bind_tcp(*address)?, Speech::Https(https.clone())));
+    }
+    Ok((listeners, Some(certificate)))
+}
+
+fn bind_tcp(address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
     let failed = |error| StartError::Listen { address, error };
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;

@@ -1,18 +1,26 @@
-//! Questions by TCP: two bytes of length, then the packet, as many as the client likes.
+//! Questions over connections: two bytes of length, then the packet, as many as the client likes.
+//! The same over TLS, and as HTTP requests ([`super::https`]).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
+use super::https;
 use super::udp::milliseconds;
 use crate::options::Options;
 use crate::respond::{Common, Responder, Transport};
+use crate::transfer;
 use crate::update::{self, Step};
+
+/// Transfers at once: each holds a whole zone in memory.
+const TRANSFERS: usize = 2;
 
 /// How much one client may have of the server.
 #[derive(Clone)]
@@ -21,6 +29,17 @@ pub(crate) struct Tcp {
     per_client: usize,
     idle: Duration,
     open: Arc<Mutex<Open>>,
+}
+
+/// What is spoken on a connection.
+#[derive(Clone)]
+pub(crate) enum Speech {
+    /// DNS.
+    Plain,
+    /// DNS over TLS.
+    Tls(TlsAcceptor),
+    /// DNS over HTTPS.
+    Https(TlsAcceptor),
 }
 
 #[derive(Default)]
@@ -33,6 +52,14 @@ struct Open {
 struct Seat {
     open: Arc<Mutex<Open>>,
     client: IpAddr,
+}
+
+/// What answers all connections of a listener.
+pub(super) struct Answering {
+    common: Arc<Common>,
+    responder: Mutex<Responder>,
+    transfers: Semaphore,
+    pub(super) idle: Duration,
 }
 
 impl Tcp {
@@ -57,8 +84,13 @@ impl Tcp {
     }
 
     /// Takes connections for as long as the server runs.
-    pub(crate) async fn serve(self, common: Arc<Common>, listener: TcpListener) {
-        let responder = Arc::new(Mutex::new(Responder::new(common.clone())));
+    pub(crate) async fn serve(self, common: Arc<Common>, listener: TcpListener, speech: Speech) {
+        let answering = Arc::new(Answering {
+            common: common.clone(),
+            responder: Mutex::new(Responder::new(common.clone())),
+            transfers: Semaphore::new(TRANSFERS),
+            idle: self.idle,
+        });
         loop {
             let (stream, client) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -74,10 +106,10 @@ impl Tcp {
                 common.counters.tcp_refused.add();
                 continue;
             };
-            let (responder, common, idle) = (responder.clone(), common.clone(), self.idle);
+            let (answering, speech) = (answering.clone(), speech.clone());
             tokio::spawn(async move {
                 // How a connection ends is the client's business.
-                let _ = talk(stream, &seat, &responder, &common, idle).await;
+                let _ = listen(stream, speech, seat, answering).await;
             });
         }
     }
@@ -96,17 +128,56 @@ impl Drop for Seat {
     }
 }
 
-async fn talk(
+impl Answering {
+    /// Writes the answer to a packet into `out`. Whether there is one.
+    pub(super) fn respond(&self, packet: &[u8], client: IpAddr, out: &mut Vec<u8>) -> bool {
+        let mut responder = self.responder.lock().unwrap_or_else(PoisonError::into_inner);
+        responder.respond(packet, client, Transport::Tcp, milliseconds(), out)
+    }
+
+    /// The messages of a zone, if that is what is asked for and allowed. It is put together
+    /// elsewhere, since it may have to be signed.
+    async fn transfer(&self, packet: &[u8], client: IpAddr) -> Option<Vec<Vec<u8>>> {
+        if self.common.secondaries.is_empty() || !transfer::is_asked_for(packet) {
+            return None;
+        }
+        let _turn = self.transfers.acquire().await.ok()?;
+        let (common, packet) = (self.common.clone(), packet.to_vec());
+        let work = move || transfer::answer(&common, &packet, client, milliseconds() / 1000);
+        tokio::task::spawn_blocking(work).await.ok().flatten()
+    }
+}
+
+async fn listen(
     stream: TcpStream,
-    seat: &Seat,
-    responder: &Mutex<Responder>,
-    common: &Common,
-    idle: Duration,
+    speech: Speech,
+    seat: Seat,
+    answering: Arc<Answering>,
 ) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
+    match speech {
+        Speech::Plain => talk(stream, seat.client, &answering).await,
+        Speech::Tls(tls) => {
+            let stream = timeout(answering.idle, tls.accept(stream)).await??;
+            talk(stream, seat.client, &answering).await
+        }
+        Speech::Https(tls) => {
+            let stream = timeout(answering.idle, tls.accept(stream)).await??;
+            https::serve(stream, seat.client, answering).await;
+            Ok(())
+        }
+    }
+}
+
+async fn talk(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    client: IpAddr,
+    answering: &Answering,
+) -> std::io::Result<()> {
     let mut stream = BufStream::new(stream);
     let mut packet = Vec::new();
     let mut answer = Vec::new();
+    let idle = answering.idle;
     loop {
         // The whole of a packet within the time, so that trickling it in gains nothing.
         timeout(idle, async {
@@ -115,27 +186,29 @@ async fn talk(
             stream.read_exact(&mut packet).await
         })
         .await??;
-        let answered = if update::is_update(&packet)
+        if let Some(messages) = answering.transfer(&packet, client).await {
+            for message in &messages {
+                timeout(idle, send(&mut stream, message)).await??;
+            }
+            continue;
+        }
+        let common = &answering.common;
+        if update::is_update(&packet)
             && let Some(challenges) = &common.challenges
         {
             answer = match challenges.read(&packet, &common.zones.load(), milliseconds()) {
                 Step::Answer(answer) => answer,
                 Step::Write(pending) => challenges.write(pending).await,
             };
-            true
-        } else {
-            let mut responder = responder.lock().unwrap_or_else(PoisonError::into_inner);
-            responder.respond(&packet, seat.client, Transport::Tcp, milliseconds(), &mut answer)
-        };
-        if !answered {
+        } else if !answering.respond(&packet, client, &mut answer) {
             return Ok(());
         }
-        let length = answer.len() as u16;
-        timeout(idle, async {
-            stream.write_u16(length).await?;
-            stream.write_all(&answer).await?;
-            stream.flush().await
-        })
-        .await??;
+        timeout(idle, send(&mut stream, &answer)).await??;
     }
+}
+
+async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> std::io::Result<()> {
+    stream.write_u16(message.len() as u16).await?;
+    stream.write_all(message).await?;
+    stream.flush().await
 }

@@ -19,6 +19,8 @@ pub(crate) struct Edns<'a> {
     pub(crate) udp_size: u16,
     pub(crate) version: u8,
     pub(crate) dnssec: bool,
+    /// Whether it understands that a name does not exist although no code says so (RFC 9824).
+    pub(crate) compact: bool,
     pub(crate) wants_nsid: bool,
     pub(crate) subnet: Option<Subnet>,
     /// Eight bytes of the client's and, later, what the server has given it.
@@ -35,8 +37,13 @@ pub(crate) struct Subnet {
 
 /// Reads an OPT record from after its name.
 pub(crate) fn read<'a>(class: u16, ttl: [u8; 4], data: &'a [u8]) -> Result<Edns<'a>, Malformed> {
-    let mut edns =
-        Edns { udp_size: class, version: ttl[1], dnssec: ttl[2] & 0x80 != 0, ..Edns::default() };
+    let mut edns = Edns {
+        udp_size: class,
+        version: ttl[1],
+        dnssec: ttl[2] & 0x80 != 0,
+        compact: ttl[2] & 0x40 != 0,
+        ..Edns::default()
+    };
     // The options of another version may look like anything.
     if edns.version != 0 {
         return Ok(edns);

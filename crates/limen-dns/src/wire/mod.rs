@@ -20,6 +20,14 @@ pub(crate) mod kind {
     pub(crate) const TXT: u16 = 16;
     pub(crate) const AAAA: u16 = 28;
     pub(crate) const OPT: u16 = 41;
+    pub(crate) const DS: u16 = 43;
+    pub(crate) const RRSIG: u16 = 46;
+    pub(crate) const NSEC: u16 = 47;
+    pub(crate) const DNSKEY: u16 = 48;
+    pub(crate) const CDS: u16 = 59;
+    pub(crate) const CDNSKEY: u16 = 60;
+    /// In an NSEC record: the name does not exist. Nobody may ask for it.
+    pub(crate) const NXNAME: u16 = 128;
     pub(crate) const TKEY: u16 = 249;
     pub(crate) const TSIG: u16 = 250;
     pub(crate) const IXFR: u16 = 251;
@@ -41,5 +49,6 @@ pub(crate) enum Rcode {
     NxDomain = 3,
     NotImp = 4,
     Refused = 5,
+    NotAuth = 9,
     BadVers = 16,
 }

@@ -12,6 +12,8 @@ pub(crate) struct Query<'a> {
     pub(crate) kind: u16,
     pub(crate) class: u16,
     pub(crate) edns: Option<Edns<'a>>,
+    /// Whether it is signed with a shared secret.
+    pub(crate) signed: bool,
 }
 
 /// What a packet is.
@@ -54,18 +56,22 @@ pub(crate) fn read(packet: &[u8]) -> Read<'_> {
     if answers != 0 || (authorities != 0 && !has_serial) || kind == kind::OPT {
         return Read::Wrong(Rcode::FormErr, question);
     }
-    if has_serial {
-        return Read::Wrong(Rcode::Refused, question);
-    }
-    match read_additionals(packet, after + 4, additionals) {
-        Some(edns) => Read::Query(Query { question, name, kind, class, edns }),
+    let start = if has_serial { skip_record(packet, after + 4) } else { Some(after + 4) };
+    match start.and_then(|start| read_additionals(packet, start, additionals)) {
+        Some((edns, signed)) => Read::Query(Query { question, name, kind, class, edns, signed }),
         None => Read::Wrong(Rcode::FormErr, question),
     }
 }
 
-/// The OPT record, if there is one. Nothing if the section is malformed.
-fn read_additionals(packet: &[u8], start: usize, count: usize) -> Option<Option<Edns<'_>>> {
-    let mut found = None;
+fn skip_record(packet: &[u8], start: usize) -> Option<usize> {
+    let at = name::skip(packet, start)?;
+    Some(at + 10 + usize::from(u16_at(packet, at + 8)?))
+}
+
+/// The OPT record, if there is one, and whether there is a signature. Nothing if the section is
+/// malformed.
+fn read_additionals(packet: &[u8], start: usize, count: usize) -> Option<(Option<Edns<'_>>, bool)> {
+    let (mut found, mut signed) = (None, false);
     let mut at = start;
     for _ in 0..count {
         let is_root = *packet.get(at)? == 0;
@@ -82,7 +88,8 @@ fn read_additionals(packet: &[u8], start: usize, count: usize) -> Option<Option<
             }
             found = Some(edns::read(class, ttl, data).ok()?);
         }
+        signed |= kind == kind::TSIG;
     }
     // What follows the last record belongs to nothing.
-    (at == packet.len()).then_some(found)
+    (at == packet.len()).then_some((found, signed))
 }

@@ -85,6 +85,7 @@ impl Compiler {
                 name: parts.apex.clone(),
                 soa: soa(&parts, serial),
                 negative_ttl: parts.negative_ttl,
+                signer: None,
             });
             ttls.push(parts.ttls);
             if let Some(name) = parts.federation.as_ref().or(self.defaults.federation.as_ref()) {
@@ -363,7 +364,8 @@ fn mailbox_name(mailbox: &str) -> Result<Box<[u8]>, String> {
         return Err(format!("mailbox {mailbox:?} is not a mail address"));
     }
     let mut bytes = vec![local.len() as u8];
-    bytes.extend(local.bytes());
+    // Signatures are made of names in lower case.
+    bytes.extend(local.bytes().map(|byte| byte.to_ascii_lowercase()));
     bytes.extend(name::from_text(domain)?);
     Ok(bytes.into())
 }

@@ -14,7 +14,8 @@ pub(crate) use compile::{Compiler, ZoneDefaults};
 pub(crate) use host::{Host, Ways};
 pub(crate) use records::RrSet;
 
-use crate::wire::name::{LONGEST, Name};
+use crate::dnssec::Signer;
+use crate::wire::name::{self, LONGEST, Name};
 
 /// Every name that exists, by its bytes on the wire.
 pub(crate) type Nodes = HashMap<Arc<[u8]>, Node, FixedState>;
@@ -39,6 +40,33 @@ pub(crate) struct Apex {
     /// The data of its SOA record.
     pub(crate) soa: Box<[u8]>,
     pub(crate) negative_ttl: u32,
+    /// What signs its answers, if they are signed.
+    pub(crate) signer: Option<Arc<Signer>>,
+}
+
+impl Apex {
+    /// Where the serial is in the data of the SOA record: before four other numbers.
+    fn serial_at(&self) -> std::ops::Range<usize> {
+        let end = self.soa.len() - 16;
+        end - 4..end
+    }
+
+    /// The number of the zone's state.
+    pub(crate) fn serial(&self) -> u32 {
+        let bytes = &self.soa[self.serial_at()];
+        bytes.iter().fold(0, |serial, byte| serial << 8 | u32::from(*byte))
+    }
+
+    pub(crate) fn set_serial(&mut self, serial: u32) {
+        let at = self.serial_at();
+        self.soa[at].copy_from_slice(&serial.to_be_bytes());
+    }
+
+    /// Whether it is the same as another but for its number.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let rest = |apex: &Self| (apex.soa[..apex.serial_at().start].to_vec(), apex.negative_ttl);
+        rest(self) == rest(other)
+    }
 }
 
 /// A name that exists; perhaps only because another name is below it.
@@ -56,6 +84,13 @@ pub(crate) struct Node {
 pub(crate) enum Found<'a> {
     /// It exists, or a wildcard stands for it.
     Node(&'a Node),
+    /// Another of our zones begins there: the zone above has to say so.
+    Cut {
+        /// The zone above.
+        above: u16,
+        /// The zone that begins there.
+        below: u16,
+    },
     /// It does not exist in this zone.
     Nothing(u16),
     /// It is in no zone.
@@ -79,6 +114,26 @@ impl Zones {
             };
         }
         Found::Foreign
+    }
+
+    /// What a name leads to when the zone above it is asked, if that is ours too.
+    pub(crate) fn find_from_above(&self, name: &Name) -> Option<Found<'_>> {
+        let below = self.nodes.get(name.as_bytes())?.zone;
+        let is_apex = *self.apexes[usize::from(below)].name == *name.as_bytes();
+        let above = self.zone_of(name::parent(name.as_bytes()).filter(|_| is_apex)?)?;
+        Some(Found::Cut { above, below })
+    }
+
+    /// The zone that a name is in, whether it exists or not.
+    pub(crate) fn zone_of(&self, name: &[u8]) -> Option<u16> {
+        let mut next = Some(name);
+        while let Some(name) = next {
+            if let Some(node) = self.nodes.get(name) {
+                return Some(node.zone);
+            }
+            next = name::parent(name);
+        }
+        None
     }
 
     fn wildcard(&self, encloser: &[u8]) -> Option<&Node> {

@@ -30,16 +30,23 @@ pub(crate) struct Ask {
     pub(crate) class: u16,
     pub(crate) edns: Option<Vec<u8>>,
     pub(crate) udp_size: u16,
+    pub(crate) dnssec: bool,
 }
 
 pub(crate) fn ask(name: &str, kind: u16) -> Ask {
-    Ask { name: name.to_owned(), kind, class: 1, edns: None, udp_size: 1232 }
+    Ask { name: name.to_owned(), kind, class: 1, edns: None, udp_size: 1232, dnssec: false }
 }
 
 impl Ask {
     pub(crate) fn edns(mut self) -> Self {
         self.edns.get_or_insert_default();
         self
+    }
+
+    /// With signatures.
+    pub(crate) fn dnssec(mut self) -> Self {
+        self.dnssec = true;
+        self.edns()
     }
 
     pub(crate) fn option(mut self, code: u16, value: &[u8]) -> Self {
@@ -71,7 +78,7 @@ impl Ask {
             packet.push(0);
             packet.extend(OPT.to_be_bytes());
             packet.extend(self.udp_size.to_be_bytes());
-            packet.extend([0; 4]);
+            packet.extend([0, 0, if self.dnssec { 0x80 } else { 0 }, 0]);
             packet.extend((options.len() as u16).to_be_bytes());
             packet.extend(options);
         }

@@ -1,9 +1,11 @@
-//! dig, kdig and a resolver as users have them. They need the Debian packages `dnsutils`,
-//! `knot-dnsutils` and `unbound`.
+//! dig, kdig, delv and a resolver as users have them. They need the Debian packages `dnsutils`,
+//! `bind9-dnsutils`, `knot-dnsutils`, `knot` and `unbound`.
 
 #[path = "../dns/bed.rs"]
 #[expect(dead_code, reason = "the other tests use more of it")]
 mod bed;
+mod dnssec;
+mod secondary;
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
@@ -98,14 +100,30 @@ struct Resolver {
 
 impl Resolver {
     fn start(server: u16) -> Self {
+        Self::with(server, "iterator", "")
+    }
+
+    /// One that also does what a few lines of its configuration say.
+    fn with(server: u16, modules: &str, more: &str) -> Self {
+        let resolver = Self::unchecked(server, modules, more);
+        let port = resolver.port;
+        bed::until(
+            || run("dig", port, "example.com SOA +short +tries=1"),
+            |soa| soa.contains("ns1"),
+        );
+        resolver
+    }
+
+    /// One that may not answer.
+    fn unchecked(server: u16, modules: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let at = folder.path().display();
         let text = format!(
             "server:\n  interface: 127.0.0.1@{port}\n  do-daemonize: no\n  chroot: \"\"\n\
              \x20 username: \"\"\n  directory: \"{at}\"\n  pidfile: \"\"\n  use-syslog: no\n\
-             \x20 module-config: \"iterator\"\n  do-not-query-localhost: no\n  num-threads: 1\n\
-             \x20 local-zone: \"example.com.\" nodefault\n\
+             \x20 module-config: \"{modules}\"\n  do-not-query-localhost: no\n  num-threads: 1\n\
+             \x20 local-zone: \"example.com.\" nodefault\n{more}\
              stub-zone:\n  name: \"example.com\"\n  stub-addr: 127.0.0.1@{server}\n\
              remote-control:\n  control-enable: no\n"
         );
@@ -116,12 +134,7 @@ impl Resolver {
             .stderr(Stdio::null())
             .spawn()
             .expect("unbound");
-        let resolver = Self { process, port, _folder: folder };
-        bed::until(
-            || run("dig", port, "example.com SOA +short +tries=1"),
-            |soa| soa.contains("ns1"),
-        );
-        resolver
+        Self { process, port, _folder: folder }
     }
 }
 

@@ -178,7 +178,7 @@ fn certificates(
     secrets: &mut Secrets<'_>,
     label: &str,
     problems: &mut Vec<String>,
-) -> Vec<(Vec<String>, Arc<rustls::sign::CertifiedKey>)> {
+) -> Vec<(Vec<Arc<str>>, Arc<rustls::sign::CertifiedKey>)> {
     let mut made = Vec::new();
     for tls in &global.tls {
         let Some(name) = &tls.secret_name else { continue };
@@ -188,8 +188,12 @@ fn certificates(
         };
         match key {
             Ok(key) => {
-                let all = || global.rules.iter().map(|rule| rule.host.clone()).collect();
-                let hosts = if tls.hosts.is_empty() { all() } else { tls.hosts.clone() };
+                let name = |host: &String| Arc::from(host.to_ascii_lowercase());
+                let hosts = if tls.hosts.is_empty() {
+                    global.rules.iter().map(|rule| name(&rule.host)).collect()
+                } else {
+                    tls.hosts.iter().map(name).collect()
+                };
                 made.push((hosts, Arc::new(key)));
             }
             Err(error) => problems.push(format!(

@@ -2,7 +2,7 @@
 //!
 //! What has not changed since the last snapshot is taken over as it is: compiled roots, and within
 //! changed roots the addresses with what is known of them. So a change costs what it changes plus
-//! the table of routes, and no address forgets that it was ejected.
+//! one entry in a table for each host, and no address forgets that it was ejected.
 
 mod ingress;
 mod shared;
@@ -16,6 +16,7 @@ use std::time::Instant;
 use limen_core::decide::Vantage;
 use limen_core::global::{Global, PathType};
 use limen_core::locality::Locality;
+use limen_core::route::{HostRules, RuleError};
 
 use crate::health::Health;
 use crate::snapshot::{Ingress, Route, Snapshot};
@@ -28,17 +29,26 @@ pub(crate) struct Compiler {
     from: Vantage,
     tls: Arc<ServerTls>,
     shared: Shared,
-    ingresses: HashMap<Key, Arc<Ingress>>,
+    compiled: HashMap<Key, Arc<Compiled>>,
     /// Whether all of them have to be made again.
     stale: bool,
     mutual: Vec<Mutual>,
 }
 
+/// One root as it goes into every snapshot until it changes.
+struct Compiled {
+    ingress: Arc<Ingress>,
+    hosts: Vec<HostRules<Arc<Route>>>,
+    default: Option<Arc<Route>>,
+    /// What is wrong with its rules.
+    problems: Vec<String>,
+}
+
 impl Compiler {
     pub(crate) fn new(here: Locality, tls: Arc<ServerTls>) -> Self {
         let from = Vantage { here, ..Vantage::default() };
-        let (shared, ingresses, mutual) = (Shared::default(), HashMap::new(), Vec::new());
-        Self { from, tls, shared, ingresses, stale: false, mutual }
+        let (shared, compiled, mutual) = (Shared::default(), HashMap::new(), Vec::new());
+        Self { from, tls, shared, compiled, stale: false, mutual }
     }
 
     /// How long connections to clusters take has become known, or has changed. Whether that
@@ -67,34 +77,57 @@ impl Compiler {
     pub(crate) fn compile(&mut self, objects: &Objects) -> (Snapshot, Vec<Weak<Health>>) {
         let mut snapshot = Snapshot { made: Some(Instant::now()), ..Snapshot::default() };
         let mut still_used = Vec::new();
-        for (key, global) in &objects.ingresses {
-            let before = self.ingresses.get(key);
-            let ingress = match before {
-                Some(before) if !self.stale && is_current(before, key, global, objects) => {
-                    before.clone()
+        let all = self.bring_up_to_date(objects);
+        snapshot.routes.reserve(all.len());
+        snapshot.certificates.reserve(all.len());
+        snapshot.ingresses.reserve(all.len());
+        for Compiled { ingress, hosts, problems, .. } in all.iter().map(Arc::as_ref) {
+            snapshot.problems.extend(ingress.problems.iter().chain(problems).cloned());
+            for host in hosts {
+                if let Some(error) = snapshot.routes.add_host(host) {
+                    snapshot.problems.push(format!("{}: {error}", ingress.label));
                 }
-                _ => Arc::new(self.shared.ingress(key, global, objects, before, &self.from)),
-            };
-            snapshot.problems.extend(ingress.problems.iter().cloned());
-            add_routes(&mut snapshot, &ingress);
+            }
             for (hosts, certificate) in &ingress.certificates {
                 for host in hosts {
                     snapshot.certificates.add(host, certificate);
                 }
             }
             let Self { mutual, tls, .. } = self;
-            add_client_authority(&mut snapshot, &ingress, mutual, tls, &mut still_used);
-            snapshot.ingresses.insert(key.clone(), ingress);
+            add_client_authority(&mut snapshot, ingress, mutual, tls, &mut still_used);
+            snapshot.ingresses.push(ingress.clone());
         }
         // After all rules, so that no default takes a path that somebody has a rule for.
-        for key in objects.ingresses.keys() {
-            let ingress = snapshot.ingresses[key].clone();
-            add_default(&mut snapshot, &ingress);
+        for compiled in &all {
+            add_default(&mut snapshot, compiled);
+        }
+        self.mutual = still_used;
+        (snapshot, self.shared.take_new_probes())
+    }
+
+    /// All roots in the order of their names, those that have changed compiled again.
+    fn bring_up_to_date(&mut self, objects: &Objects) -> Vec<Arc<Compiled>> {
+        let mut all = Vec::with_capacity(objects.ingresses.len());
+        for (key, global) in &objects.ingresses {
+            let before = self.compiled.get(key);
+            if let Some(before) = before
+                && !self.stale
+                && is_current(&before.ingress, key, global, objects)
+            {
+                all.push(before.clone());
+                continue;
+            }
+            let before = before.map(|before| &before.ingress);
+            let ingress = self.shared.ingress(key, global, objects, before, &self.from);
+            let compiled = Arc::new(Compiled::new(Arc::new(ingress)));
+            self.compiled.insert(key.clone(), compiled.clone());
+            all.push(compiled);
+        }
+        if self.compiled.len() > all.len() {
+            self.compiled.retain(|key, _| objects.ingresses.contains_key(key));
         }
         self.stale = false;
-        self.mutual = still_used;
-        self.ingresses = snapshot.ingresses.clone();
-        (snapshot, self.shared.take_new_probes())
+        all
     }
 }
 
@@ -109,56 +142,70 @@ fn is_current(before: &Ingress, key: &Key, global: &Arc<Global>, objects: &Objec
         && before.secrets.iter().all(same_secret)
 }
 
-fn add_routes(snapshot: &mut Snapshot, ingress: &Arc<Ingress>) {
-    let global = &ingress.global;
-    let has_tls = |host: &str| {
-        global.tls.iter().any(|tls| {
-            tls.hosts.is_empty()
-                || tls.hosts.iter().any(|name| {
-                    name == host
-                        || name.strip_prefix("*.").is_some_and(|rest| {
-                            host.split_once('.').is_some_and(|(_, below)| below == rest)
-                        })
-                })
-        })
-    };
-    let backend = |name: &str| ingress.backends.iter().find(|backend| backend.name == name);
-    for rule in &global.rules {
-        let tls = has_tls(&rule.host);
-        for path in &rule.paths {
-            let route = Arc::new(Route {
-                ingress: ingress.clone(),
-                backend: backend(&path.backend).cloned(),
-                host: rule.host.clone(),
-                path: path.path.clone(),
-                redirect_to_https: tls && global.client.redirect_to_https.unwrap_or(true),
-                tls,
-            });
-            let added = snapshot.routes.add(&rule.host, &path.path, path.path_type, route);
-            if let Err(error) = added {
-                snapshot.problems.push(format!("{}: {error}", ingress.label));
+impl Compiled {
+    fn new(ingress: Arc<Ingress>) -> Self {
+        let (mut hosts, mut problems) = (Vec::new(), Vec::new());
+        let global = &ingress.global;
+        let mut wrong = |error: RuleError| problems.push(format!("{}: {error}", ingress.label));
+        for rule in &global.rules {
+            let mut rules = match HostRules::new(&rule.host) {
+                Ok(rules) => rules,
+                Err(error) => {
+                    wrong(error);
+                    continue;
+                }
+            };
+            let tls = has_tls(global, &rule.host);
+            for path in &rule.paths {
+                let route = Arc::new(Route {
+                    ingress: ingress.clone(),
+                    backend: ingress.backend(&path.backend),
+                    host: rule.host.clone(),
+                    path: path.path.clone(),
+                    redirect_to_https: tls && global.client.redirect_to_https.unwrap_or(true),
+                    tls,
+                });
+                if let Err(error) = rules.add(&path.path, path.path_type, route) {
+                    wrong(error);
+                }
             }
+            hosts.push(rules);
         }
+        let default = global.default_backend.as_ref().map(|name| {
+            Arc::new(Route {
+                ingress: ingress.clone(),
+                backend: ingress.backend(name),
+                host: String::new(),
+                path: String::new(),
+                redirect_to_https: false,
+                tls: false,
+            })
+        });
+        Self { hosts, default, problems, ingress }
     }
+}
+
+fn has_tls(global: &Global, host: &str) -> bool {
+    global.tls.iter().any(|tls| {
+        tls.hosts.is_empty()
+            || tls.hosts.iter().any(|name| {
+                name == host
+                    || name.strip_prefix("*.").is_some_and(|rest| {
+                        host.split_once('.').is_some_and(|(_, below)| below == rest)
+                    })
+            })
+    })
 }
 
 /// The default of a root is for the hosts that it names, and for all others if nobody else has
 /// claimed them.
-fn add_default(snapshot: &mut Snapshot, ingress: &Arc<Ingress>) {
-    let Some(name) = &ingress.global.default_backend else { return };
-    let route = Arc::new(Route {
-        ingress: ingress.clone(),
-        backend: ingress.backends.iter().find(|backend| backend.name == *name).cloned(),
-        host: String::new(),
-        path: String::new(),
-        redirect_to_https: false,
-        tls: false,
-    });
+fn add_default(snapshot: &mut Snapshot, compiled: &Compiled) {
+    let Compiled { ingress, default: Some(route), .. } = compiled else { return };
     for rule in ingress.global.rules.iter().filter(|rule| !rule.host.is_empty()) {
         // A rule for everything below the host is in the way, and rightly so.
         let _ = snapshot.routes.add(&rule.host, "/", PathType::Prefix, route.clone());
     }
-    if !snapshot.routes.set_default(route) {
+    if !snapshot.routes.set_default(route.clone()) {
         let label = &ingress.label;
         snapshot.problems.push(format!("{label}: another object has the default backend"));
     }

@@ -109,3 +109,27 @@ fn mistakes_are_named_and_harm_nobody_else() {
     assert!(snapshot.routes.find("b.test", "/").unwrap().1.backend.is_some());
     assert!(snapshot.routes.find("z.test", "/").is_some(), "the default is for everybody");
 }
+
+#[test]
+fn changing_one_of_many_roots_compiles_only_that_one() {
+    let mut compiler = compiler();
+    let mut all = objects((0..500).map(|index| global(&format!("h{index}.test"), &[index + 1])));
+    let (first, _) = compiler.compile(&all);
+    let key = ("ns".to_owned(), "g7".to_owned());
+    all.ingresses.insert(key.clone(), Arc::new(global("new.test", &[9])));
+    let (second, _) = compiler.compile(&all);
+    let route = |snapshot: &Snapshot, host: &str| {
+        snapshot.routes.find(host, "/").map(|(_, route)| route.clone())
+    };
+    for index in (0..500).filter(|index| *index != 7) {
+        let host = format!("h{index}.test");
+        let (before, after) = (route(&first, &host).unwrap(), route(&second, &host).unwrap());
+        assert!(Arc::ptr_eq(&before, &after), "{host} was compiled again");
+    }
+    assert!(route(&second, "h7.test").is_none() && route(&second, "new.test").is_some());
+    assert!(route(&first, "h7.test").is_some(), "a snapshot stays as it is");
+    all.ingresses.remove(&key);
+    let (third, _) = compiler.compile(&all);
+    assert!(route(&third, "new.test").is_none());
+    assert_eq!((third.ingresses.len(), compiler.compiled.len()), (499, 499));
+}

@@ -110,7 +110,7 @@ impl Edges {
 
     /// By backend that anybody asks for: the requests in a second that come for it.
     pub(crate) fn wanted(&self, snapshot: &Snapshot) -> HashMap<u64, f64> {
-        let backends = snapshot.ingresses.values().flat_map(|ingress| &ingress.backends);
+        let backends = snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends);
         let wanted = backends.map(|backend| (backend.id, self.rates.wanted(backend)));
         wanted.filter(|(_, wanted)| *wanted > 0.0).collect()
     }

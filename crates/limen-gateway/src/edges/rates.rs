@@ -73,7 +73,7 @@ impl Rates {
         if turn {
             self.turned = Some(now);
         }
-        for backend in snapshot.ingresses.values().flat_map(|ingress| &ingress.backends) {
+        for backend in snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends) {
             // Nothing is kept of what nobody has ever asked for.
             let asked = backend.asked.get();
             if asked == 0 {

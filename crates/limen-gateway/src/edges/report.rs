@@ -14,7 +14,7 @@ use crate::snapshot::{Backend, Snapshot};
 use crate::upstream::{Address, milliseconds};
 
 pub(super) fn report(snapshot: &Snapshot, rates: &Rates, clock: i64) -> EdgeReport {
-    let backends = || snapshot.ingresses.values().flat_map(|ingress| &ingress.backends);
+    let backends = || snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends);
     let mut demand: Vec<Demand> =
         backends().filter_map(|backend| demand_of(backend, rates)).collect();
     if demand.len() > MAX_DEMAND {

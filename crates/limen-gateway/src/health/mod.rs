@@ -4,9 +4,11 @@
 //! read the verdict.
 
 mod probe;
+mod returning;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 use limen_core::global::HealthCheck;
 
 use crate::upstream::{Destination, UpstreamTls, milliseconds, random};
+pub(crate) use returning::look_after;
 
 /// What probes say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,9 @@ pub(crate) struct Health {
     pub(crate) tls: Option<Arc<UpstreamTls>>,
     verdict: AtomicU8,
     since: AtomicU64,
+    /// When the first of the probes began that were all answered since, if they are as many as
+    /// make a target healthy; else 0.
+    well_since: AtomicU64,
     /// How long a connection takes, in microseconds; 0 before there has been any.
     latency: AtomicU64,
     /// What the last failed probe met.
@@ -48,8 +54,9 @@ impl Health {
         tls: Option<Arc<UpstreamTls>>,
     ) -> Self {
         let since = AtomicU64::new(milliseconds(Instant::now()));
-        let (verdict, latency, reason) = (AtomicU8::new(0), AtomicU64::new(0), Mutex::default());
-        Self { destination, check, host, tls, verdict, since, latency, reason }
+        let [well_since, latency] = [0, 0].map(AtomicU64::new);
+        let (verdict, reason) = (AtomicU8::new(0), Mutex::default());
+        Self { destination, check, host, tls, verdict, since, well_since, latency, reason }
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
@@ -63,6 +70,11 @@ impl Health {
     /// Since when the verdict is what it is.
     pub(crate) fn since(&self) -> u64 {
         self.since.load(Ordering::Relaxed)
+    }
+
+    /// Whether enough probes that began after this moment were answered, and none was not.
+    pub(crate) fn is_well_since(&self, moment: u64) -> bool {
+        self.well_since.load(Ordering::Relaxed) > moment
     }
 
     /// How long a connection takes, in milliseconds.
@@ -98,9 +110,25 @@ impl Health {
 struct Streak {
     good: u32,
     bad: u32,
+    /// When the last good ones began, as many as make a target healthy.
+    began: VecDeque<u64>,
 }
 
 impl Streak {
+    /// A probe began at this moment. When the first of enough good ones in a row began.
+    fn remember(&mut self, good: bool, began: u64, check: &HealthCheck) -> u64 {
+        let enough = usize::try_from(check.healthy_threshold.max(1)).unwrap_or(usize::MAX);
+        if !good {
+            self.began.clear();
+            return 0;
+        }
+        self.began.push_back(began);
+        while self.began.len() > enough {
+            self.began.pop_front();
+        }
+        self.began.front().copied().filter(|_| self.began.len() == enough).unwrap_or(0)
+    }
+
     /// The new verdict, if this result changes it. The first result decides by itself: until then
     /// nobody knows anything.
     fn add(&mut self, good: bool, now: Verdict, check: &HealthCheck) -> Option<Verdict> {
@@ -128,10 +156,13 @@ pub(crate) async fn keep_probing(health: Weak<Health>) {
     loop {
         let Some(health) = health.upgrade() else { return };
         let patience = Duration::from_millis(u64::from(health.check.timeout_milliseconds.max(1)));
+        let began = milliseconds(Instant::now());
         let outcome = match tokio::time::timeout(patience, probe::probe(&health)).await {
             Ok(outcome) => outcome,
             Err(_) => Err("no answer in time".to_owned()),
         };
+        let well_since = streak.remember(outcome.is_ok(), began, &health.check);
+        health.well_since.store(well_since, Ordering::Relaxed);
         if let Some(verdict) = streak.add(outcome.is_ok(), health.verdict(), &health.check) {
             health.decide(verdict, outcome.err().unwrap_or_default());
         }

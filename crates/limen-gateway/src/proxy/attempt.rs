@@ -19,6 +19,7 @@ use super::exchange::Exchange;
 use super::forward::for_http2;
 use super::mirror::mirror;
 use super::refusal::{self, Refusal};
+use crate::health::look_after;
 use crate::snapshot::Backend;
 use crate::upstream::{
     Address, BodyProgress, Endpoint, Failure, FailureKind, Lease, OutBody, Outstanding, lease,
@@ -68,7 +69,7 @@ impl Attempts<'_> {
                         chosen.address.succeeded();
                         return Ok((response, lease));
                     }
-                    blame(backend, &chosen.address);
+                    blame(backend, &chosen.address, None);
                     let retry = left > 0 && backend.rules.statuses.contains(&status);
                     match again.filter(|_| retry && may_retry(backend)) {
                         Some(again) => next = again,
@@ -85,7 +86,7 @@ impl Attempts<'_> {
             metrics.failures.add(1);
             exchange.failed(&failure);
             if failure.kind.blames_address() {
-                blame(backend, &chosen.address);
+                blame(backend, &chosen.address, Some(failure.kind));
             }
             let started = self.progress.is_some_and(BodyProgress::started);
             let another = match (unsent, again) {
@@ -162,8 +163,8 @@ impl Attempts<'_> {
     }
 }
 
-/// Counts a failure against an address.
-pub(crate) fn blame(backend: &Backend, address: &Address) {
+/// Counts a failure against an address: of an attempt, or one that its answer tells of.
+pub(crate) fn blame(backend: &Backend, address: &Arc<Address>, kind: Option<FailureKind>) {
     let rules = &backend.rules.outliers;
     let now = milliseconds(Instant::now());
     let may = || {
@@ -173,6 +174,7 @@ pub(crate) fn blame(backend: &Backend, address: &Address) {
     if address.failed(rules, now, may) {
         let to = &address.endpoint.destination;
         tracing::warn!(backend = backend.name, address = %to, "ejected after failures in a row");
+        tokio::spawn(look_after(address.clone(), kind == Some(FailureKind::Connect)));
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::exchange::Exchange;
 use crate::upstream::Lease;
+use crate::upstream::raw::RawBody;
 
 /// The body of an answer.
 pub(crate) enum ProxyBody {
@@ -21,13 +22,18 @@ pub(crate) enum ProxyBody {
 
 /// What a target sends, as it sends it.
 pub(crate) struct UpstreamBody {
-    incoming: Incoming,
+    source: Source,
     exchange: Exchange,
-    /// Given back for others to use when the body is at its end.
-    lease: Option<Lease>,
     patience: Duration,
     /// Made when the target first keeps us waiting.
     waiting: Option<Pin<Box<Sleep>>>,
+}
+
+/// Where the body comes from.
+enum Source {
+    /// The connection is given back for others to use when the body is at its end.
+    Hyper(Incoming, Option<Lease>),
+    Raw(RawBody),
 }
 
 /// Why an answer breaks off.
@@ -35,6 +41,8 @@ pub(crate) struct UpstreamBody {
 pub(crate) enum BodyError {
     #[error("the target broke off: {0}")]
     Broken(#[from] hyper::Error),
+    #[error("the target broke off: {0}")]
+    Lost(#[from] std::io::Error),
     #[error("the target sent nothing for too long")]
     Idle,
 }
@@ -46,18 +54,41 @@ impl UpstreamBody {
         lease: Lease,
         patience: Duration,
     ) -> Self {
-        Self { incoming, exchange, lease: Some(lease), patience, waiting: None }
+        Self { source: Source::Hyper(incoming, Some(lease)), exchange, patience, waiting: None }
     }
 
     fn end(&mut self) {
         self.exchange.complete();
-        if let Some(lease) = self.lease.take() {
+        if let Source::Hyper(_, lease) = &mut self.source
+            && let Some(lease) = lease.take()
+        {
             lease.give_back();
         }
     }
 
+    fn poll_source(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut self.source {
+            Source::Hyper(incoming, _) => Pin::new(incoming)
+                .poll_frame(context)
+                .map(|frame| frame.map(|frame| frame.map_err(BodyError::from))),
+            Source::Raw(raw) => raw
+                .poll_frame(context)
+                .map(|frame| frame.map(|frame| frame.map_err(BodyError::from))),
+        }
+    }
+
+    fn is_end(&self) -> bool {
+        match &self.source {
+            Source::Hyper(incoming, _) => incoming.is_end_stream(),
+            Source::Raw(raw) => raw.is_end(),
+        }
+    }
+
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match Pin::new(&mut self.incoming).poll_frame(context) {
+        match self.poll_source(context) {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(data) = frame.data_ref() {
                     self.exchange.sent += data.len() as u64;
@@ -65,7 +96,6 @@ impl UpstreamBody {
                 self.waiting = None;
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
             Poll::Ready(None) => {
                 self.end();
                 Poll::Ready(None)
@@ -79,6 +109,7 @@ impl UpstreamBody {
                     Poll::Pending => Poll::Pending,
                 }
             }
+            failed @ Poll::Ready(Some(Err(_))) => failed,
         }
     }
 }
@@ -86,9 +117,22 @@ impl UpstreamBody {
 impl Drop for UpstreamBody {
     fn drop(&mut self) {
         // Whoever knows the length stops reading with the last byte.
-        if self.lease.is_some() && self.incoming.is_end_stream() {
+        if self.is_end() {
             self.end();
         }
+    }
+}
+
+impl ProxyBody {
+    /// What comes over a plain connection. What has come as a whole is accounted for at once.
+    pub(crate) fn raw(mut body: RawBody, mut exchange: Exchange, patience: Duration) -> Self {
+        if let Some(whole) = body.whole() {
+            exchange.sent += whole.len() as u64;
+            exchange.complete();
+            return if whole.is_empty() { Self::Empty } else { Self::Full(whole) };
+        }
+        let body = UpstreamBody { source: Source::Raw(body), exchange, patience, waiting: None };
+        Self::Upstream(Box::new(body))
     }
 }
 
@@ -115,7 +159,7 @@ impl Body for ProxyBody {
         match self {
             Self::Empty => true,
             Self::Full(bytes) => bytes.is_empty(),
-            Self::Upstream(body) => body.incoming.is_end_stream(),
+            Self::Upstream(body) => body.is_end(),
         }
     }
 
@@ -123,7 +167,10 @@ impl Body for ProxyBody {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Upstream(body) => body.incoming.size_hint(),
+            Self::Upstream(body) => match &body.source {
+                Source::Hyper(incoming, _) => incoming.size_hint(),
+                Source::Raw(raw) => raw.size_hint(),
+            },
         }
     }
 }

@@ -165,7 +165,7 @@ impl Drop for Exchange {
 }
 
 /// What is logged of a request before anything has happened to it.
-pub(super) fn entry_of<B>(request: &Request<B>, client: &Client) -> Entry {
+pub(crate) fn entry_of<B>(request: &Request<B>, client: &Client) -> Entry {
     Entry {
         client: client.address.ip(),
         method: request.method().clone(),

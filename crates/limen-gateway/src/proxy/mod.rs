@@ -38,7 +38,7 @@ pub(crate) use attempt::{blame, is_repeatable};
 pub(crate) use body::ProxyBody;
 pub(crate) use choose::{Chosen, Seen, choose, count, forget_all_but, may_retry, pay_in};
 pub(crate) use client::Client;
-pub(crate) use exchange::Exchange;
+pub(crate) use exchange::{Exchange, entry_of};
 pub(crate) use forward::hexadecimal;
 pub(crate) use refusal::Refusal;
 pub(crate) use who::{ask_of, residency};
@@ -51,7 +51,7 @@ pub(crate) async fn handle(
 ) -> Response<ProxyBody> {
     let started = Instant::now();
     let http2 = request.version() == Version::HTTP_2;
-    let exchange = Exchange::new(&shared, started, || exchange::entry_of(&request, &client));
+    let exchange = Exchange::new(&shared, started, || entry_of(&request, &client));
     let mut response = match admit(&shared, &client, &request) {
         Ok((route, host)) => match redirect(&shared, &client, &route, &request, &host) {
             Some(response) => exchange.answered(response),

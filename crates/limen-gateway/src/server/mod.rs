@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! accepted ─► PROXY header? ─► TLS? ─┬─ HTTP/1 ─► fast ─ unusual ─► strict ─► hyper ─► proxy
-//!                                    └─ HTTP/2 ──────────────────────────────► hyper ─► proxy
+//!                                    └─ HTTP/2 ─► hyper ─► fast ─ unusual ────────────► proxy
 //! ```
 
 mod fast;
@@ -202,7 +202,7 @@ where
     let service = service_fn(move |request: Request<Incoming>| {
         let (shared, client) = (state.clone(), client.clone());
         // Boxed where it is made: on its way to a task of its own it is moved many times.
-        let handled = Box::pin(proxy::handle(shared, client, request));
+        let handled = Box::pin(fast::serve_http2_request(shared, client, request));
         async move { Ok::<_, std::convert::Infallible>(handled.await) }
     });
     let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));

@@ -106,6 +106,14 @@ impl Address {
         ejected
     }
 
+    /// It was seen to be well while it was ejected. Whether that lets it back.
+    pub(crate) fn seen_well(&self, now: u64) -> bool {
+        let mut outlier = self.outlier.lock().unwrap_or_else(PoisonError::into_inner);
+        let back = outlier.seen_well(now);
+        self.ejected_until.store(outlier.ejected_until(), Ordering::Relaxed);
+        back
+    }
+
     /// An attempt succeeded.
     pub(crate) fn succeeded(&self) {
         if !self.suspect.load(Ordering::Relaxed) {
@@ -178,5 +186,17 @@ mod tests {
         drop(one);
         address.succeeded();
         assert!(address.load(1500, 0).is_some());
+    }
+
+    #[test]
+    fn an_address_that_is_seen_to_be_well_is_back_before_its_time_once() {
+        let rules = Outliers { consecutive_failures: 1, eject_seconds: 10, ..Outliers::default() };
+        let address = address(0);
+        assert!(address.failed(&rules, 100, || true));
+        assert!(address.is_ejected(1000));
+        assert!(address.seen_well(1000));
+        assert!(!address.is_ejected(1000) && address.on_probation(1000));
+        assert!(address.failed(&rules, 1100, || true), "a failure on probation ejects it again");
+        assert!(!address.seen_well(2000) && address.is_ejected(2000), "it had its chance");
     }
 }

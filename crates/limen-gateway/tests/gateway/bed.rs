@@ -45,9 +45,17 @@ impl Upstream {
         F: Fn(Request<Incoming>) -> R + Clone + Send + Sync + 'static,
         R: Future<Output = Answer> + Send + 'static,
     {
+        Self::http_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), reply)
+    }
+
+    fn http_on<F, R>(listener: TcpListener, reply: F) -> Self
+    where
+        F: Fn(Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Answer> + Send + 'static,
+    {
         let hits = Arc::new(AtomicUsize::new(0));
         let count = hits.clone();
-        let mut upstream = Self::raw(move |stream| {
+        let mut upstream = Self::raw_on(listener, move |stream| {
             let (reply, count) = (reply.clone(), count.clone());
             async move {
                 let service = service_fn(move |request| {
@@ -58,8 +66,7 @@ impl Upstream {
                 let builder = auto::Builder::new(TokioExecutor::new());
                 let _ = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
             }
-        })
-        .await;
+        });
         upstream.hits = hits;
         upstream
     }
@@ -69,13 +76,25 @@ impl Upstream {
         Self::http(move |_| async move { answer(name) }).await
     }
 
+    /// The same on a socket that is there already.
+    pub(crate) fn named_on(name: &'static str, listener: TcpListener) -> Self {
+        Self::http_on(listener, move |_| async move { answer(name) })
+    }
+
     /// Does what it likes with every connection.
     pub(crate) async fn raw<F, R>(serve: F) -> Self
     where
         F: Fn(TcpStream) -> R + Send + 'static,
         R: Future<Output = ()> + Send + 'static,
     {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::raw_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), serve)
+    }
+
+    fn raw_on<F, R>(listener: TcpListener, serve: F) -> Self
+    where
+        F: Fn(TcpStream) -> R + Send + 'static,
+        R: Future<Output = ()> + Send + 'static,
+    {
         let address = listener.local_addr().unwrap();
         let hits = Arc::new(AtomicUsize::new(0));
         let count = hits.clone();

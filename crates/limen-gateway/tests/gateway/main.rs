@@ -4,6 +4,7 @@ mod affinity;
 mod bed;
 mod floods;
 mod forwarding;
+mod http2;
 mod life;
 #[cfg(feature = "e2e")]
 mod nginx;

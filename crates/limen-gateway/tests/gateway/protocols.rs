@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::bed::{Bed, Reply, Upstream, answer, global, objects, options, target};
 
-async fn h2(address: SocketAddr) -> http2::SendRequest<Full<Bytes>> {
+pub(crate) async fn h2(address: SocketAddr) -> http2::SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(address).await.unwrap();
     let (sender, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();

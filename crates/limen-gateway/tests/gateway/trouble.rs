@@ -208,6 +208,33 @@ async fn an_address_that_keeps_failing_is_left_alone_and_nothing_is_never_the_an
 }
 
 #[tokio::test]
+async fn an_ejected_address_is_back_when_it_is_seen_to_be_well() {
+    let check = HealthCheck { interval_milliseconds: 20, ..HealthCheck::default() };
+    for health_check in [None, Some(check)] {
+        let second = Upstream::named("second").await;
+        // A socket that has its address and does not listen yet.
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = socket.local_addr().unwrap();
+        let rules = TrafficRules {
+            failover: vec!["first".to_owned()],
+            outliers: Some(Outliers {
+                consecutive_failures: 1,
+                eject_seconds: 3600,
+                max_ejected_percent: 100,
+            }),
+            health_check,
+            ..TrafficRules::default()
+        };
+        let targets = vec![target("first", &[address]), target("second", &[second.address])];
+        let bed = Bed::new(with_traffic(global(targets), rules)).await;
+        assert_eq!(bed.get("/").await.body, "second");
+        let _first = Upstream::named_on("first", socket.listen(64).unwrap());
+        eventually("it is back", async || bed.get("/").await.body == "first").await;
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_breaks_off_does_not_harm_others() {
     let upstream = Upstream::http(|request: Request<Incoming>| async move {
         match request.into_body().collect().await {

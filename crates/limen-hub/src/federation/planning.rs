@@ -330,8 +330,11 @@ impl World {
     /// Decides whether deletions must wait for a person.
     fn hold_or_let_go(&mut self, id: &Arc<ObjectId>, root: &mut Root, losing: &BTreeSet<Arc<str>>) {
         let before = root.held.take();
+        // Members do it one after the other, so that what was let go gets less and less.
+        let going_on =
+            before.is_none() && root.released().is_some() && losing.is_subset(&root.losing);
         root.losing.clone_from(losing);
-        if losing.is_empty() {
+        if losing.is_empty() || going_on {
             return;
         }
         let removal = Removal {

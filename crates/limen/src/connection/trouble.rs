@@ -29,6 +29,8 @@ enum Matter {
     Nobody(String),
     /// Somebody else is there.
     Stranger(String),
+    /// The certificate of whoever is there is for other names.
+    OtherName(String),
     /// The certificate of whoever is there has ended.
     Expired,
     /// The hub does not take the credential.
@@ -63,6 +65,10 @@ fn matter(error: &kube::Error) -> Matter {
                 rustls::Error::InvalidCertificate(
                     CertificateError::Expired | CertificateError::ExpiredContext { .. },
                 ) => Matter::Expired,
+                rustls::Error::InvalidCertificate(
+                    CertificateError::NotValidForName
+                    | CertificateError::NotValidForNameContext { .. },
+                ) => Matter::OtherName(tls.to_string()),
                 tls => Matter::Stranger(tls.to_string()),
             };
         }
@@ -83,18 +89,20 @@ fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
 }
 
 fn say(Place { whom, url, kubeconfig }: &Place<'_>, matter: Matter) -> String {
-    let (it, start, take, restart) = match whom {
+    let (it, start, take, restart, name) = match whom {
         Whom::Hub => (
             "hub",
             "start the hub again (limen up, limen hub), or give --kubeconfig of one that runs: each writes its own",
             "take the kubeconfig that the running hub has written (limen up prints where, limen hub keeps it in its --data-dir)",
             "restart limen hub, which makes a new one, or renew it if it is yours",
+            "start limen hub with --tls-san for each name that clients use",
         ),
         Whom::Cluster => (
             "cluster",
             "see whether its API runs and can be reached from here, or give another --kubeconfig or --context",
             "get a new kubeconfig from whoever runs the cluster",
             "let whoever runs the cluster renew it",
+            "use an address that it is for, or tls-server-name in the kubeconfig",
         ),
     };
     match matter {
@@ -103,6 +111,9 @@ fn say(Place { whom, url, kubeconfig }: &Place<'_>, matter: Matter) -> String {
         }
         Matter::Stranger(why) => format!(
             "what answers at {url} is not the {it} that {kubeconfig} was written for ({why}): it is of an old run; {take}"
+        ),
+        Matter::OtherName(why) => format!(
+            "the certificate of the {it} at {url}, which {kubeconfig} names, is for other names ({why}); {name}"
         ),
         Matter::Expired => format!(
             "the certificate of the {it} at {url}, which {kubeconfig} names, has expired; {restart}"
@@ -129,6 +140,7 @@ mod tests {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         let issuer = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
         let expired = rustls::Error::InvalidCertificate(CertificateError::Expired);
+        let name = rustls::Error::InvalidCertificate(CertificateError::NotValidForName);
         let expired = io::Error::other(io::Error::other(expired));
         let unknown = kube::core::Status {
             code: 401,
@@ -143,6 +155,7 @@ mod tests {
                 ["no hub answers at https://127.0.0.1:1 (connection refused)", "limen up"],
             ),
             (service(io::Error::other(issuer)), ["is not the hub that demo/kubeconfig", "old run"]),
+            (service(io::Error::other(name)), ["is for other names", "--tls-san"]),
             (service(expired), ["has expired", "restart limen hub"]),
             (kube::Error::Api(Box::new(unknown)), ["does not know the credential", "a new one"]),
         ] {

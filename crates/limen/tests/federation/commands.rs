@@ -107,3 +107,30 @@ async fn a_person_joins_looks_explains_releases_and_unjoins() {
     assert!(!stranger.succeeded());
     assert!(stranger.all().contains("there is no cluster nobody"), "{}", stranger.all());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_released_goes_on_in_members_that_are_slower() {
+    let (hub, a, b) = (ApiServer::hub(), ApiServer::member(), ApiServer::member());
+    hub.join(&[&a, &b]).await;
+    let roots: Api<Ingress> = Api::default_namespaced(hub.client().await);
+    let root = serde_json::from_value(ingress()).unwrap();
+    roots.create(&PostParams::default(), &root).await.unwrap();
+    eventually_says(&hub, &["status", "ingress/web"], &["synced 2/2"]).await;
+    let nowhere = Patch::Merge(only_in("nowhere"));
+    roots.patch("web", &PatchParams::default(), &nowhere).await.unwrap();
+    eventually_says(&hub, &["status", "ingress/web"], &["held: ", "Held"]).await;
+
+    a.signal("-STOP");
+    let released = hub.limen(&["release", "ingress/web"]);
+    assert!(released.out().contains("1 released."), "{}", released.all());
+    let there: Api<Ingress> = Api::default_namespaced(b.client().await);
+    eventually("the leaf of b is gone", async || {
+        let leaf = there.get_opt("web").await.unwrap();
+        (leaf.is_none(), format!("{leaf:?}"))
+    })
+    .await;
+    a.signal("-CONT");
+    eventually_says(&hub, &["status", "ingress/web"], &["no cluster is selected"]).await;
+    let there: Api<Ingress> = Api::default_namespaced(a.client().await);
+    assert!(there.get_opt("web").await.unwrap().is_none(), "and so is that of a");
+}

@@ -156,7 +156,7 @@ pub(super) fn parse(bytes: &[u8], mut room: Box<Head>) -> Parsed {
 }
 
 /// What a header means for whoever passes a request on.
-enum Role {
+pub(super) enum Role {
     Passed,
     /// For this hop only.
     Dropped,
@@ -173,7 +173,7 @@ enum Role {
     Unusual,
 }
 
-fn role(name: &[u8]) -> Role {
+pub(super) fn role(name: &[u8]) -> Role {
     let (known, role): (&[u8], Role) = match name.len() {
         2 => (b"te", Role::Unusual),
         3 => (b"via", Role::Unusual),

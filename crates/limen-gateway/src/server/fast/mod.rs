@@ -12,10 +12,10 @@
 //! what has been read of it, to the general way, which can do everything and refuses what is
 //! malformed. The two share every decision: routes, choice of address, retries, accounts.
 
+mod attempts;
 mod head;
+mod http2;
 mod relay;
-mod response;
-mod watchdog;
 mod write_head;
 
 use std::cell::RefCell;
@@ -25,23 +25,16 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::Method;
-use limen_core::decide::Ask;
-use limen_core::global::{ClientLimit, Protocol};
-use limen_core::route::{HostBuffer, normal_host};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::Instant;
 
 use crate::access_log::Entry;
-use crate::proxy::{
-    Chosen, Client, Exchange, Refusal, ask_of, blame, choose, count, is_repeatable, may_retry,
-    pay_in,
-};
-use crate::snapshot::{Backend, Route};
-use crate::upstream::raw::{self, RawConnection};
-use crate::upstream::{Failure, Outstanding, milliseconds};
+use crate::proxy::{Client, Exchange, pay_in};
+use crate::upstream::raw::Watchdog;
 use crate::worker::Shared;
+use attempts::{Matched, NoAnswer, Wanted};
 use head::{Head, Parsed};
-use watchdog::Watchdog;
+pub(super) use http2::serve as serve_http2_request;
 
 /// A request waits in the inbox until its body is there, so only small ones may.
 const SMALL_BODY: usize = 16 * 1024;
@@ -79,13 +72,21 @@ struct Scratch {
 
 thread_local!(static SCRATCH: RefCell<Vec<Scratch>> = RefCell::default());
 
-/// Where a request goes.
-struct Matched {
-    ask: Ask,
-    method: Method,
-    host: String,
-    route: Arc<Route>,
-    backend: Arc<Backend>,
+/// Buffers that are kept for later requests, at most.
+const FREE_BUFFERS: usize = 256;
+
+impl Scratch {
+    fn take() -> Self {
+        SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    fn give_back(self) {
+        SCRATCH.with_borrow_mut(|free| {
+            if free.len() < FREE_BUFFERS {
+                free.push(self);
+            }
+        });
+    }
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
@@ -113,13 +114,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
                     return Ended::Closed;
                 }
             };
-            let mut scratch = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
+            let mut scratch = Scratch::take();
             let after = self.serve(&head, &mut scratch).await;
-            SCRATCH.with_borrow_mut(|free| {
-                if free.len() < 64 {
-                    free.push(scratch);
-                }
-            });
+            scratch.give_back();
             match after {
                 After::Keep if !(shared.is_stopping() && self.inbox.is_empty()) => {}
                 After::Keep | After::Close => {
@@ -166,34 +163,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
     /// Where a request goes, if that can be said here.
     fn admit(&self, head: &Head) -> Option<Matched> {
         let text = |range: std::ops::Range<usize>| std::str::from_utf8(&self.inbox[range]).ok();
-        let mut buffer = HostBuffer::default();
-        let host = normal_host(text(head.host.clone())?, &mut buffer)?;
-        let path = text(head.target.start..head.path_end)?;
-        let method = Method::from_bytes(&self.inbox[head.method.clone()]).ok()?;
-        let snapshot = self.shared.snapshot.load();
-        let (_, route) = snapshot.routes.find(host, path)?;
-        let backend = route.backend.as_ref()?;
-        let redirect = route.redirect_to_https && self.client.tls.is_none();
-        let special = redirect
-            || route.ingress.client_ca.is_some()
-            || backend.rules.look_at_headers()
-            || backend.rules.request.is_some()
-            || method == Method::CONNECT;
-        let forwarded = head.forwarded_for.clone().map(|range| &self.inbox[range]);
-        let address = self.client.original(forwarded);
-        // Last, as whoever is let in is counted. Whoever is not is told so by the other way.
-        let now = || milliseconds(std::time::Instant::now());
-        let admitted = |(whose, limit): &(u64, ClientLimit)| {
-            self.shared.clients.admit(*whose, address, limit, now()).is_ok()
+        let wanted = Wanted {
+            method: Method::from_bytes(&self.inbox[head.method.clone()]).ok()?,
+            host: text(head.host.clone())?,
+            path: text(head.target.start..head.path_end)?,
+            forwarded_for: head.forwarded_for.clone().map(|range| &self.inbox[range]),
+            without_body: head.body == 0,
         };
-        let special = special || !route.ingress.limit.as_ref().is_none_or(admitted);
-        (!special).then(|| Matched {
-            ask: ask_of(backend, &self.shared.options, address),
-            method,
-            host: host.to_owned(),
-            route: route.clone(),
-            backend: backend.clone(),
-        })
+        Matched::new(&self.shared, &self.client, wanted)
     }
 
     fn entry(&self, head: &Head, method: &Method) -> Entry {
@@ -215,14 +192,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
         let started = std::time::Instant::now();
         let Some(matched) = self.admit(head) else { return After::HandOver };
         let Matched { method, route, backend, .. } = &matched;
-        let rules = &backend.rules;
         let mut exchange = Exchange::new(&self.shared, started, || self.entry(head, method));
         exchange.matched(route);
         exchange.came_along = head.body as u64;
-        let repeatable = is_repeatable(method) && head.body == 0;
-        let mut left = rules.attempts;
-        let mut tried = Vec::new();
-        let mut now = milliseconds(started);
         pay_in(backend);
         scratch.out.clear();
         let id = write_head::for_target(
@@ -234,83 +206,24 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
             &matched.host,
         );
         exchange.identified(id);
-        let refusal = loop {
-            let Some(chosen) = choose(backend, matched.ask, &tried, now) else {
-                exchange.forget();
-                return After::HandOver;
-            };
-            if chosen.address.endpoint.protocol != Protocol::Http {
-                exchange.forget();
-                return After::HandOver;
+        let asked = matched.ask_targets(started, scratch, &mut self.watchdog, &mut exchange).await;
+        match asked {
+            Ok(answered) => {
+                let after =
+                    self.relay(answered, head.close, scratch, &matched, &mut exchange).await;
+                self.inbox.drain(..head.end + head.body);
+                after
             }
-            exchange.attempts(backend, &chosen, Outstanding::new(chosen.address.clone()));
-            let metrics = &backend.targets[chosen.target].metrics;
-            count(backend, &chosen);
-            let to_head = *method == Method::HEAD;
-            match self.attempt(&chosen, backend, scratch, to_head).await {
-                Ok((answer, connection)) => {
-                    let status = answer.status;
-                    if let Some(load) = answer.load {
-                        backend.targets[chosen.target].flow.reported(load);
-                    }
-                    let failed = matches!(status, 502..=504);
-                    if failed {
-                        blame(backend, &chosen.address);
-                    } else {
-                        chosen.address.succeeded();
-                    }
-                    let again =
-                        failed && repeatable && left > 0 && rules.statuses.contains(&status);
-                    if !again || !may_retry(backend) {
-                        let reply = relay::Reply { answer, connection, close: head.close };
-                        let after =
-                            self.relay(reply, scratch, &matched, &chosen, &mut exchange).await;
-                        self.inbox.drain(..head.end + head.body);
-                        return after;
-                    }
-                }
-                Err(failure) => {
-                    metrics.failures.add(1);
-                    exchange.failed(&failure);
-                    if failure.kind.blames_address() {
-                        blame(backend, &chosen.address);
-                    }
-                    let again = (failure.kind.unseen() || repeatable) && left > 0;
-                    if !again || !may_retry(backend) {
-                        break Refusal::upstream(failure.kind.status());
-                    }
-                }
+            Err(NoAnswer::Elsewhere) => {
+                exchange.forget();
+                After::HandOver
             }
-            left -= 1;
-            metrics.retries.add(1);
-            tried.push(chosen.address);
-            now = milliseconds(std::time::Instant::now());
-        };
-        self.inbox.drain(..head.end + head.body);
-        // Only the account of it is wanted here.
-        drop(exchange.refused(&refusal));
-        self.refuse(&refusal, head.close, &mut scratch.answer).await
-    }
-
-    /// Sends the request to one address and reads the head of its answer.
-    async fn attempt(
-        &mut self,
-        chosen: &Chosen,
-        backend: &Backend,
-        scratch: &mut Scratch,
-        to_head: bool,
-    ) -> Result<(response::AnswerHead, RawConnection), Failure> {
-        let endpoint = &chosen.address.endpoint;
-        let rules = &backend.rules;
-        let mut connection = match raw::take_idle(endpoint) {
-            Some(connection) => connection,
-            None => raw::open(endpoint, rules.connect, rules.max_connections).await?,
-        };
-        self.watchdog.until(Instant::now() + rules.response);
-        let answer =
-            relay::ask(&mut connection, scratch, to_head, &mut self.watchdog).await.map_err(
-                |(kind, reason)| Failure::new(kind, format!("{}: {reason}", endpoint.destination)),
-            )?;
-        Ok((answer, connection))
+            Err(NoAnswer::Refused(refusal)) => {
+                self.inbox.drain(..head.end + head.body);
+                // Only the account of it is wanted here.
+                drop(exchange.refused(&refusal));
+                self.refuse(&refusal, head.close, &mut scratch.answer).await
+            }
+        }
     }
 }

@@ -1,92 +1,33 @@
 //! Bytes to a target and back.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
-use super::response::{self, AnswerHead, Chunks, Framing};
-use super::watchdog::Watchdog;
-use super::{After, Fast, Matched, Scratch, write_head};
-use crate::proxy::{Chosen, Exchange, Refusal};
-use crate::upstream::FailureKind;
-use crate::upstream::raw::{self, RawConnection};
+use super::attempts::{Answered, Matched};
+use super::{After, Fast, Scratch, write_head};
+use crate::proxy::{Exchange, Refusal};
+use crate::upstream::raw::{self, BodyEnd, Framing, Watchdog, late, read_some, write_some};
 
-/// The head of an answer, at most.
-const LONGEST_HEAD: usize = 64 * 1024;
-
-/// How much is read at once while a head is expected. Most answers fit as a whole.
-const PIECE: usize = 16 * 1024;
-
-/// And of a body that is longer: larger pieces are fewer calls into the kernel.
+/// How much of a body is read at once: larger pieces are fewer calls into the kernel.
 const LARGE_PIECE: usize = 64 * 1024;
 
-/// An answer whose head has come.
-pub(super) struct Reply {
-    pub(super) answer: AnswerHead,
-    pub(super) connection: RawConnection,
-    /// Whether the client wants its connection closed afterwards.
-    pub(super) close: bool,
-}
-
-/// Sends what is in `out` and reads the head of the answer.
-pub(super) async fn ask(
-    connection: &mut RawConnection,
-    scratch: &mut Scratch,
-    to_head: bool,
-    watchdog: &mut Watchdog,
-) -> Result<AnswerHead, (FailureKind, &'static str)> {
-    let Scratch { out, answer } = scratch;
-    let reused = connection.reused;
-    let broken = |error: std::io::Error, unsent: bool| match error.kind() {
-        std::io::ErrorKind::TimedOut => (FailureKind::Slow, "no answer in time"),
-        _ if unsent => (FailureKind::Unsent, "the connection was closed before it was used"),
-        _ => (FailureKind::Broken, "the connection broke"),
-    };
-    let mut written = 0;
-    while written < out.len() {
-        match write_some(&mut connection.stream, &out[written..], watchdog).await {
-            Ok(length) => written += length,
-            Err(error) => return Err(broken(error, reused && written == 0)),
-        }
-    }
-    answer.clear();
-    loop {
-        answer.reserve(PIECE);
-        match read_some(&mut connection.stream, answer, watchdog).await {
-            Ok(0) => return Err((FailureKind::Broken, "the connection was closed")),
-            Ok(_) => {}
-            Err(error) => return Err(broken(error, false)),
-        }
-        while let Some(head) =
-            response::parse(answer, to_head).map_err(|reason| (FailureKind::Broken, reason))?
-        {
-            match head.status {
-                101 => return Err((FailureKind::Broken, "switched protocols unasked")),
-                100..200 => drop(answer.drain(..head.end)),
-                _ => return Ok(head),
-            }
-        }
-        if answer.len() > LONGEST_HEAD {
-            return Err((FailureKind::Broken, "the head of the answer is too long"));
-        }
-    }
-}
-
 impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
-    /// Passes an answer on to its end.
+    /// Passes an answer on to its end. `close` says whether the client wants its connection closed
+    /// afterwards.
     pub(super) async fn relay(
         &mut self,
-        reply: Reply,
+        answered: Answered,
+        close: bool,
         scratch: &mut Scratch,
         matched: &Matched,
-        chosen: &Chosen,
         exchange: &mut Exchange,
     ) -> After {
-        let Reply { answer, mut connection, close } = reply;
+        let Answered { answer, mut connection, chosen } = answered;
         let close = close || answer.framing == Framing::Close || self.shared.is_stopping();
         let Scratch { out, answer: piece } = scratch;
         exchange.status(answer.status);
@@ -149,78 +90,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
         let written = write_all(&mut self.io, out, &mut self.watchdog, patience).await;
         if close || written.is_err() { After::Close } else { After::Keep }
     }
-}
-
-/// Finds the end of a body.
-enum BodyEnd {
-    Left(u64),
-    Chunks(Chunks),
-    Connection,
-}
-
-impl BodyEnd {
-    fn new(framing: Framing) -> Self {
-        match framing {
-            Framing::None => Self::Left(0),
-            Framing::Length(length) => Self::Left(length),
-            Framing::Chunked => Self::Chunks(Chunks::default()),
-            Framing::Close => Self::Connection,
-        }
-    }
-
-    /// How many of these bytes belong to the body.
-    fn take(&mut self, bytes: &[u8]) -> Result<usize, &'static str> {
-        match self {
-            Self::Left(left) => {
-                let used = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-                *left -= used as u64;
-                Ok(used)
-            }
-            Self::Chunks(chunks) => chunks.feed(bytes),
-            Self::Connection => Ok(bytes.len()),
-        }
-    }
-
-    fn ended(&self) -> bool {
-        match self {
-            Self::Left(left) => *left == 0,
-            Self::Chunks(chunks) => chunks.ended(),
-            Self::Connection => false,
-        }
-    }
-
-    fn ends_with_connection(&self) -> bool {
-        matches!(self, Self::Connection)
-    }
-}
-
-fn late() -> std::io::Error {
-    std::io::ErrorKind::TimedOut.into()
-}
-
-async fn read_some(
-    io: &mut (impl AsyncRead + Unpin),
-    into: &mut Vec<u8>,
-    watchdog: &mut Watchdog,
-) -> std::io::Result<usize> {
-    poll_fn(|context| match pin!(io.read_buf(into)).poll(context) {
-        Poll::Pending if watchdog.is_up(context) => Poll::Ready(Err(late())),
-        polled => polled,
-    })
-    .await
-}
-
-async fn write_some(
-    io: &mut (impl AsyncWrite + Unpin),
-    bytes: &[u8],
-    watchdog: &mut Watchdog,
-) -> std::io::Result<usize> {
-    poll_fn(|context| match Pin::new(&mut *io).poll_write(context, bytes) {
-        Poll::Pending if watchdog.is_up(context) => Poll::Ready(Err(late())),
-        Poll::Ready(Ok(0)) => Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
-        polled => polled,
-    })
-    .await
 }
 
 async fn write_all(

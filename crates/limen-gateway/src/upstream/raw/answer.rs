@@ -9,7 +9,7 @@ const MOST_HEADERS: usize = 64;
 
 /// Where a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// There is none.
     None,
     Length(u64),
@@ -20,22 +20,22 @@ pub(super) enum Framing {
 
 /// The head of an answer. Everything is a place in the bytes it was read from.
 #[derive(Debug)]
-pub(super) struct AnswerHead {
-    pub(super) end: usize,
-    pub(super) status: u16,
-    pub(super) reason: Range<usize>,
+pub(crate) struct AnswerHead {
+    pub(crate) end: usize,
+    pub(crate) status: u16,
+    pub(crate) reason: Range<usize>,
     /// Runs of header lines that are passed on as they are.
-    pub(super) lines: Vec<Range<usize>>,
-    pub(super) framing: Framing,
+    pub(crate) lines: Vec<Range<usize>>,
+    pub(crate) framing: Framing,
     /// Whether the connection can be used again.
-    pub(super) keep: bool,
-    pub(super) hsts: bool,
+    pub(crate) keep: bool,
+    pub(crate) hsts: bool,
     /// How busy the target says it is.
-    pub(super) load: Option<f64>,
+    pub(crate) load: Option<f64>,
 }
 
 /// Reads the head of an answer; nothing if it has not ended yet.
-pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Option<AnswerHead>, &'static str> {
+pub(crate) fn parse(bytes: &[u8], to_head: bool) -> Result<Option<AnswerHead>, &'static str> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut response = httparse::Response::new(&mut fields);
     let end = match response.parse(bytes) {
@@ -140,7 +140,7 @@ fn named_for_one_hop<'a>(headers: &[httparse::Header<'a>]) -> Vec<&'a [u8]> {
 
 /// Follows chunks to their end.
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     place: ChunkPlace,
     size: u64,
     digits: u8,
@@ -162,9 +162,26 @@ enum ChunkPlace {
     End,
 }
 
+/// What bytes of a chunked body are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChunkPart {
+    Data,
+    /// Lines after the last chunk, with their ends.
+    Trailer,
+}
+
 impl Chunks {
     /// How many of these bytes belong to the body. It is at its end when that is so said.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<usize, &'static str> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<usize, &'static str> {
+        self.take_apart(bytes, |_, _| {})
+    }
+
+    /// The same, and tells which of the bytes are more than framing.
+    pub(super) fn take_apart(
+        &mut self,
+        bytes: &[u8],
+        mut found: impl FnMut(ChunkPart, Range<usize>),
+    ) -> Result<usize, &'static str> {
         use ChunkPlace::{
             Data, DataFeed, DataReturn, End, Extension, LastFeed, Size, SizeFeed, Trailer,
             TrailerLine,
@@ -176,13 +193,15 @@ impl Chunks {
             if self.place == Data {
                 let used = usize::try_from(self.size).unwrap_or(usize::MAX).min(bytes.len() - at);
                 self.size -= used as u64;
+                found(ChunkPart::Data, at..at + used);
                 at += used;
                 if self.size == 0 {
                     self.place = DataReturn;
                 }
                 continue;
             }
-            self.place = match (self.place, byte) {
+            let before = self.place;
+            self.place = match (before, byte) {
                 (Size, b'\r') if self.digits > 0 => SizeFeed,
                 (Size, b';' | b' ' | b'\t') if self.digits > 0 => Extension,
                 (Size, digit) if digit.is_ascii_hexdigit() && self.digits < 15 => {
@@ -207,12 +226,15 @@ impl Chunks {
                 (LastFeed, b'\n') => End,
                 _ => return wrong,
             };
+            if matches!(self.place, Trailer | TrailerLine | LastFeed | End) && before != SizeFeed {
+                found(ChunkPart::Trailer, at..at + 1);
+            }
             at += 1;
         }
         Ok(at)
     }
 
-    pub(super) fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         self.place == ChunkPlace::End
     }
 }

@@ -9,7 +9,7 @@ use std::task::Context;
 
 use tokio::time::{Instant, Sleep};
 
-pub(super) struct Watchdog {
+pub(crate) struct Watchdog {
     sleep: Pin<Box<Sleep>>,
     /// When the timer goes off.
     set: Instant,
@@ -18,11 +18,11 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(super) fn new(due: Instant) -> Self {
+    pub(crate) fn new(due: Instant) -> Self {
         Self { sleep: Box::pin(tokio::time::sleep_until(due)), set: due, due }
     }
 
-    pub(super) fn until(&mut self, due: Instant) {
+    pub(crate) fn until(&mut self, due: Instant) {
         self.due = due;
         if due < self.set {
             self.set = due;
@@ -31,7 +31,7 @@ impl Watchdog {
     }
 
     /// Whether time is up. If not, the task is woken when it is.
-    pub(super) fn is_up(&mut self, context: &mut Context<'_>) -> bool {
+    pub(crate) fn is_up(&mut self, context: &mut Context<'_>) -> bool {
         while self.sleep.as_mut().poll(context).is_ready() {
             if Instant::now() >= self.due {
                 return true;

@@ -1,4 +1,9 @@
-//! Plain connections to targets, for those who speak HTTP/1 themselves.
+//! Plain connections to targets, and HTTP/1 over them without a task for each connection.
+
+mod answer;
+mod ask;
+mod body;
+mod watchdog;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,6 +15,10 @@ use tokio::net::TcpStream;
 use super::connect::{Open, tcp};
 use super::endpoint::Endpoint;
 use super::failure::{Failure, FailureKind};
+pub(crate) use answer::{AnswerHead, Framing};
+pub(crate) use ask::{ask, late, read_some, write_some};
+pub(crate) use body::{BodyEnd, RawBody};
+pub(crate) use watchdog::Watchdog;
 
 /// Connections that nobody uses are kept for this long: shorter than what servers commonly allow.
 const IDLE: Duration = Duration::from_secs(50);

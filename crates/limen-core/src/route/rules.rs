@@ -1,0 +1,62 @@
+//! The rules of one host, made once and put into one table after the other.
+
+use std::sync::Arc;
+
+use super::host::{HostBuffer, normal_host};
+use super::paths::Paths;
+use super::{PathType, RuleError};
+
+/// What leads where below one host.
+#[derive(Clone, Debug)]
+pub struct HostRules<T> {
+    /// As somebody wrote it.
+    pub(super) host: String,
+    pub(super) place: Place,
+    pub(super) paths: Arc<Paths<T>>,
+}
+
+/// Where in a table a host is.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Exact(Arc<str>),
+    /// By what follows the asterisk and its dot.
+    Wildcard(Arc<str>),
+    Any,
+}
+
+impl<T: Clone> HostRules<T> {
+    /// No rules yet. Without a host they are for all hosts.
+    pub fn new(host: &str) -> Result<Self, RuleError> {
+        let place = if host.is_empty() {
+            Place::Any
+        } else if let Some(rest) = host.strip_prefix("*.") {
+            Place::Wildcard(normal(host, rest)?)
+        } else {
+            Place::Exact(normal(host, host)?)
+        };
+        Ok(Self { host: host.to_owned(), place, paths: Arc::default() })
+    }
+
+    /// Adds a rule. The first one for a path and kind of path stays.
+    pub fn add(&mut self, path: &str, kind: PathType, leads_to: T) -> Result<(), RuleError> {
+        // Nothing at all is what Ingress objects have for "everything below this host".
+        let path = if path.is_empty() { "/" } else { path };
+        if !path.starts_with('/') {
+            return Err(RuleError::Path(path.to_owned()));
+        }
+        if Arc::make_mut(&mut self.paths).add(path, kind, leads_to) {
+            Ok(())
+        } else {
+            Err(RuleError::Taken { host: self.host.clone(), path: path.to_owned() })
+        }
+    }
+}
+
+fn normal(host: &str, name: &str) -> Result<Arc<str>, RuleError> {
+    if name.contains('*') {
+        return Err(RuleError::Asterisk(host.to_owned()));
+    }
+    let mut buffer = HostBuffer::default();
+    let name = normal_host(name, &mut buffer).ok_or_else(|| RuleError::Host(host.to_owned()))?;
+    Ok(name.into())
+}

@@ -1,0 +1,120 @@
+//! `limen dns ds` and `limen dns roll`: the keys of signed zones; and secrets shared with peers.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use limen_dns::{KeyFolder, KeyState, Rolled, TsigKey};
+
+/// Print the DS records that the parent of a signed zone should have
+#[derive(Args)]
+pub(crate) struct DnsDs {
+    #[command(flatten)]
+    keys: ZoneKeys,
+}
+
+/// Take the next step towards a new key of a signed zone; run it again when it says so
+#[derive(Args)]
+#[command(after_help = "\
+Three steps, each of which leaves every cache with a way from the parent to the answers:
+  1. a new key is published; tell the parent its DS record, beside the old one
+  2. an hour later, and when the parent has it: the new key signs, the old one has stopped;
+     tell the parent to drop the old DS record
+  3. two days later: the old key is removed
+Running servers read the folder every few seconds.")]
+pub(crate) struct DnsRoll {
+    #[command(flatten)]
+    keys: ZoneKeys,
+
+    /// Do not wait for caches, because somebody else may have the key; answers fail for a while
+    #[arg(long)]
+    now: bool,
+}
+
+#[derive(Args)]
+struct ZoneKeys {
+    /// The zone
+    #[arg(long, value_name = "NAME")]
+    zone: String,
+
+    /// The folder with its keys
+    #[arg(long, value_name = "DIR")]
+    dnssec_keys: PathBuf,
+}
+
+impl DnsDs {
+    pub(crate) fn run(&self) -> Result<()> {
+        self.keys.print_ds()
+    }
+}
+
+impl ZoneKeys {
+    fn folder(&self) -> KeyFolder {
+        KeyFolder::new(&self.dnssec_keys)
+    }
+
+    fn print_ds(&self) -> Result<()> {
+        let keys = self.folder().list(&self.zone)?;
+        if keys.is_empty() {
+            let (zone, folder) = (&self.zone, self.dnssec_keys.display());
+            bail!("{folder} has no key of {zone}; a server that is started with it makes one");
+        }
+        for key in keys.iter().filter(|key| key.state != KeyState::Retired) {
+            println!("{}", key.ds);
+        }
+        Ok(())
+    }
+}
+
+impl DnsRoll {
+    pub(crate) fn run(&self) -> Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        match self.keys.folder().roll(&self.keys.zone, now, self.now)? {
+            Rolled::Published(tag) => {
+                println!("The key {tag} can be seen and does not sign yet.");
+                println!("Give the parent zone both records, then run this again in an hour:");
+            }
+            Rolled::Activated(tag) => {
+                println!("The key {tag} signs; the old one has stopped.");
+                println!("Leave the parent zone only this record, and run this again in two days:");
+            }
+            Rolled::Removed(tag) => {
+                println!("The key {tag} is gone. The parent zone should have only:");
+            }
+        }
+        self.keys.print_ds()
+    }
+}
+
+/// A shared secret in a file that nobody else can read.
+pub(crate) fn tsig_key(path: &Path) -> Result<TsigKey> {
+    let what = || format!("the key in {} cannot be read", path.display());
+    let mode = std::fs::metadata(path).with_context(what)?.permissions().mode() & 0o777;
+    // The group may read it: that is how a mounted Secret reaches a process that is not root.
+    if mode & 0o027 != 0 {
+        bail!("others can read the key in {} (mode {mode:o}): chmod 600 it", path.display());
+    }
+    crate::tsig_key::read(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_secret_is_read_from_a_file_that_nobody_else_can_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
+        let text = "hmac-sha256:peer:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n";
+        std::fs::write(&file, text).unwrap();
+        let set = |mode| {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            tsig_key(&file)
+        };
+        assert_eq!(set(0o640).unwrap().name(), "peer");
+        let error = set(0o644).unwrap_err().to_string();
+        assert!(error.contains("(mode 644): chmod 600 it"), "{error}");
+    }
+}
