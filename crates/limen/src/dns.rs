@@ -13,7 +13,7 @@ use limen_dns::{CertificateFiles, Challenges, KeyFolder, Options, Secondary, Ser
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::coredns::CorednsConfig;
-use crate::dns_keys::{DnsDs, DnsRoll, tsig_key};
+use crate::dns_keys::{DnsDs, DnsRoll};
 use crate::gateway::client;
 
 /// Updates of challenges that wait for the hub at most.
@@ -246,7 +246,7 @@ impl Dns {
     fn options(&self) -> Result<Options> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let tsig_keys: Vec<TsigKey> =
-            self.tsig_key.iter().map(|path| tsig_key(path)).collect::<Result<_>>()?;
+            self.tsig_key.iter().map(|path| tsig_key::read(path)).collect::<Result<_>>()?;
         Ok(Options {
             name: self.name.clone(),
             listen: self.listen.clone(),
@@ -287,7 +287,7 @@ impl Dns {
         if self.acme_key.is_empty() {
             return Ok(None);
         }
-        let keys = self.acme_key.iter().map(|path| crate::tsig_key::read(path));
+        let keys = self.acme_key.iter().map(|path| tsig_key::read(path));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let (writer, writes) = tokio::sync::mpsc::channel(MOST_WAITING_UPDATES);
         tokio::spawn(limen_api::write_challenges(client.clone(), writes));

@@ -1,12 +1,11 @@
-//! `limen dns ds` and `limen dns roll`: the keys of signed zones; and secrets shared with peers.
+//! `limen dns ds` and `limen dns roll`: the keys of signed zones.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use limen_dns::{KeyFolder, KeyState, Rolled, TsigKey};
+use limen_dns::{KeyFolder, KeyState, Rolled};
 
 /// Print the DS records that the parent of a signed zone should have
 #[derive(Args)]
@@ -85,36 +84,5 @@ impl DnsRoll {
             }
         }
         self.keys.print_ds()
-    }
-}
-
-/// A shared secret in a file that nobody else can read.
-pub(crate) fn tsig_key(path: &Path) -> Result<TsigKey> {
-    let what = || format!("the key in {} cannot be read", path.display());
-    let mode = std::fs::metadata(path).with_context(what)?.permissions().mode() & 0o777;
-    // The group may read it: that is how a mounted Secret reaches a process that is not root.
-    if mode & 0o027 != 0 {
-        bail!("others can read the key in {} (mode {mode:o}): chmod 600 it", path.display());
-    }
-    crate::tsig_key::read(path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shared_secret_is_read_from_a_file_that_nobody_else_can_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("secret");
-        let text = "hmac-sha256:peer:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n";
-        std::fs::write(&file, text).unwrap();
-        let set = |mode| {
-            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-            tsig_key(&file)
-        };
-        assert_eq!(set(0o640).unwrap().name(), "peer");
-        let error = set(0o644).unwrap_err().to_string();
-        assert!(error.contains("(mode 644): chmod 600 it"), "{error}");
     }
 }

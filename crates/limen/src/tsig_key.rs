@@ -1,14 +1,20 @@
 //! Shared secrets in files, as the tools of BIND and Knot write them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use limen_dns_wire::tsig::TsigKey;
 
 /// The key in a file of `tsig-keygen` (BIND) or `keymgr -t` (Knot), or in the short form of
-/// nsupdate and kdig: `hmac-sha256:name:secret`.
+/// nsupdate and kdig: `hmac-sha256:name:secret`. Nobody else may be able to read the file.
 pub(crate) fn read(path: &Path) -> Result<TsigKey> {
     let context = || format!("the key in {} cannot be used", path.display());
+    let mode = std::fs::metadata(path).with_context(context)?.permissions().mode() & 0o777;
+    // The group may read it: that is how a mounted Secret reaches a process that is not root.
+    if mode & 0o027 != 0 {
+        bail!("others can read the key in {} (mode {mode:o}): chmod 600 it", path.display());
+    }
     let text = std::fs::read_to_string(path).with_context(context)?;
     parse(&text).with_context(context)
 }
@@ -59,8 +65,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
+        std::fs::write(&file, format!("hmac-sha256:peer:{SECRET}\n")).unwrap();
+        let set = |mode| {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            read(&file)
+        };
+        assert_eq!(set(0o640).unwrap().name(), "peer");
+        let error = set(0o644).unwrap_err().to_string();
+        assert!(error.contains("(mode 644): chmod 600 it"), "{error}");
+    }
+
+    #[test]
     fn what_is_wrong_is_said_without_the_secret() {
-        let error = parse("hmac-md5:k:bm9wZW5vcGVub3Bl").unwrap_err();
+        let error = parse(&format!("hmac-md5:k:{SECRET}")).unwrap_err();
         assert!(error.to_string().contains("hmac-sha256"), "{error}");
         assert!(parse("nonsense").unwrap_err().to_string().contains("tsig-keygen"));
     }

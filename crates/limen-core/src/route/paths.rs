@@ -91,7 +91,9 @@ fn merge<'a, T: Clone>(
     let mut taken: Option<&str> = None;
     for (key, leads_to) in others {
         match table.entry(key.clone()) {
-            Entry::Vacant(free) => drop(free.insert(leads_to.clone())),
+            Entry::Vacant(free) => {
+                free.insert(leads_to.clone());
+            }
             Entry::Occupied(_) => taken = Some(taken.map_or(key, |other| other.min(key))),
         }
     }

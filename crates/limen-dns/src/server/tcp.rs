@@ -146,6 +146,15 @@ impl Answering {
         let work = move || transfer::answer(&common, &packet, client, milliseconds() / 1000);
         tokio::task::spawn_blocking(work).await.ok().flatten()
     }
+
+    /// The answer to an update, if that is what it is and there is somebody who may send one.
+    async fn update(&self, packet: &[u8]) -> Option<Vec<u8>> {
+        let challenges = self.common.challenges.as_ref().filter(|_| update::is_update(packet))?;
+        match challenges.read(packet, &self.common.zones.load(), milliseconds()) {
+            Step::Answer(answer) => Some(answer),
+            Step::Write(pending) => Some(challenges.write(pending).await),
+        }
+    }
 }
 
 async fn listen(
@@ -192,14 +201,8 @@ async fn talk(
             }
             continue;
         }
-        let common = &answering.common;
-        if update::is_update(&packet)
-            && let Some(challenges) = &common.challenges
-        {
-            answer = match challenges.read(&packet, &common.zones.load(), milliseconds()) {
-                Step::Answer(answer) => answer,
-                Step::Write(pending) => challenges.write(pending).await,
-            };
+        if let Some(told) = answering.update(&packet).await {
+            answer = told;
         } else if !answering.respond(&packet, client, &mut answer) {
             return Ok(());
         }

@@ -29,7 +29,7 @@ impl Shares {
         elapsed: f64,
     ) {
         let mut used = HashMap::new();
-        for ingress in snapshot.ingresses.iter() {
+        for ingress in &snapshot.ingresses {
             for (backend, global) in ingress.backends.iter().zip(&ingress.global.backends) {
                 let capacities = capacities(backend, rates, peers);
                 if capacities.iter().all(Option::is_none) {

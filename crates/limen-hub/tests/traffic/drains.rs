@@ -76,6 +76,22 @@ async fn a_drain_goes_on_by_itself_and_minds_the_demand() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_is_to_leave_gets_no_more_clients_while_it_still_has_its_leaves() {
+    let mut bed = Bed::start(&["c1", "c2"]).await;
+    bed.submit("web", Some("web.test"), &["c1", "c2"]).await;
+    bed.compiled("web", both_are_ready).await;
+    let gateway = bed.gateway(|_| {}).await;
+    eventually_asked(&gateway, "web.test", 10, |found| found.len() == 2).await;
+    // Nobody takes its leaves away.
+    bed.rig.stop_federation().await;
+    let leave = json!({"metadata": {"annotations": {"limen.dev/unjoin": "delete"}}});
+    bed.hub().api().merge(&cluster_id("c1"), "", &leave).await.unwrap();
+    eventually_asked(&gateway, "web.test", 10, |found| found.keys().eq(["c2"])).await;
+    assert!(both_are_ready(&bed.compiled("web", |_| true).await), "it is drained, not gone");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_traffic_goes_can_be_asked() {
     let bed = Bed::start(&["c1", "c2"]).await;
     for (name, region) in [("c1", "eu"), ("c2", "us")] {

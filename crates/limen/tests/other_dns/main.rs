@@ -111,6 +111,12 @@ async fn prepare(kubeconfig: &Path) -> Client {
     client
 }
 
+/// A file with a shared secret that nobody else can read.
+fn write_key(path: &Path, name: &str) {
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    writeln!(file.unwrap(), "hmac-sha256:{name}:{SECRET}").unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_challenge_that_nsupdate_writes_to_one_server_is_answered_by_all() {
     let data = tempfile::tempdir().unwrap();
@@ -120,7 +126,7 @@ async fn a_challenge_that_nsupdate_writes_to_one_server_is_answered_by_all() {
     let kubeconfig = data.path().join("kubeconfig");
     prepare(&kubeconfig).await;
     let key_file = data.path().join("acme.key");
-    std::fs::write(&key_file, format!("hmac-sha256:acme:{SECRET}\n")).unwrap();
+    write_key(&key_file, "acme");
 
     let ports = [free_port(), free_port()];
     let start = |port: u16| {
@@ -186,7 +192,7 @@ async fn what_a_root_compiles_to_is_published_in_knot() {
     let file = folder.path().join("web.json");
     std::fs::write(&file, manifest("192.0.2.1").to_string()).unwrap();
     let key = folder.path().join("publish.key");
-    std::fs::write(&key, format!("hmac-sha256:{}:{SECRET}\n", server::KEY)).unwrap();
+    write_key(&key, server::KEY);
     let address = knot.address();
     let arguments = [
         "publish",
