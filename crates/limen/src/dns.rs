@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::coredns::CorednsConfig;
 use crate::dns_keys::{DnsDs, DnsRoll};
 use crate::gateway::client;
+use crate::tsig_key;
 
 /// Updates of challenges that wait for the hub at most.
 const MOST_WAITING_UPDATES: usize = 64;
