@@ -180,8 +180,10 @@ impl World {
         let nothing = report.state.is_none() && report.held_for.is_none();
         let waves = root.federated.as_ref().is_ok_and(|federated| !federated.waves.is_empty());
         let presence = root.reports.get(cluster).is_some_and(|before| before.held_for.is_some());
-        // A leaf that came or went, and any progress of a wave, may change what is wished.
+        // A leaf that came or went, the end of a deletion, and any progress of a wave may change what
+        // is wished.
         if waves
+            || nothing
             || root.being_deleted()
             || presence != report.held_for.is_some()
             || !root.wishes.contains_key(cluster)
