@@ -162,6 +162,15 @@ impl Leaves {
         self.doubted.remove(id);
     }
 
+    /// Whether this very version of an object has been noted.
+    pub(crate) fn is_known(&self, id: &ObjectId, object: &Value) -> bool {
+        let metadata = &object["metadata"];
+        self.held.get(id).is_some_and(|entry| {
+            metadata["uid"] == entry.held.uid
+                && metadata["resourceVersion"] == entry.held.resource_version
+        })
+    }
+
     pub(crate) fn gone(&mut self, id: &ObjectId) {
         self.held.remove(id);
     }

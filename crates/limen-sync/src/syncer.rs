@@ -230,8 +230,11 @@ impl Member {
             }
             Seen::Changed(object) => {
                 let id = self.leaves.known(identity(&object, kind));
-                self.leaves.observe(&id, &object, false);
-                self.consider(&id);
+                // Mostly this is what we wrote ourselves, and the answer to that has told it.
+                if !self.leaves.is_known(&id, &object) {
+                    self.leaves.observe(&id, &object, false);
+                    self.consider(&id);
+                }
             }
             Seen::Gone(object) => {
                 let id = self.leaves.known(identity(&object, kind));
@@ -293,7 +296,10 @@ impl Member {
 
     fn report(&mut self, id: &Arc<ObjectId>) {
         let report = self.leaves.report(id);
-        if self.reported.get(id) == Some(&report) {
+        let before = self.reported.get(id);
+        // That something is about to be done is no news to whoever wished for it.
+        let begun = report.state == Some(LeafState::Pending) && report.held_for.is_none();
+        if before == Some(&report) || (before.is_none() && begun) {
             return;
         }
         match report.state.is_none() && report.held_for.is_none() {

@@ -138,7 +138,9 @@ impl World {
                 if member.away() != was {
                     // What it holds is stale now, or fresh again; deletions may go on.
                     let concerned = self.roots.iter().filter(|(_, root)| {
-                        root.reports.contains_key(&cluster) || root.being_deleted()
+                        root.reports.contains_key(&cluster)
+                            || root.wishes.contains_key(&cluster)
+                            || root.being_deleted()
                     });
                     let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
                     self.dirty.extend(concerned);
@@ -180,13 +182,15 @@ impl World {
         let nothing = report.state.is_none() && report.held_for.is_none();
         let waves = root.federated.as_ref().is_ok_and(|federated| !federated.waves.is_empty());
         let presence = root.reports.get(cluster).is_some_and(|before| before.held_for.is_some());
-        // A leaf that came or went, the end of a deletion, and any progress of a wave may change what
-        // is wished.
+        let wish = root.wishes.get(cluster);
+        let wanted = wish.is_some_and(|wish| matches!(wish.want, Want::Leaf { .. }));
+        // A leaf that came or went unasked, the end of a deletion, and any progress of a wave may
+        // change what is wished.
         if waves
-            || nothing
             || root.being_deleted()
-            || presence != report.held_for.is_some()
-            || !root.wishes.contains_key(cluster)
+            || (presence != report.held_for.is_some() && !wanted)
+            || wish.is_none()
+            || nothing
         {
             self.dirty.insert(id.clone());
         }
