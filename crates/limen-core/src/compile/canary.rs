@@ -89,17 +89,17 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// What fresh reports say of a group of one GlobalIngress.
+    /// What fresh reports say of a group of those GlobalIngresses that are meant, by namespace/name.
     pub fn of<'a>(
         reports: impl Iterator<Item = &'a EdgeReport>,
-        global_ingress: &str,
+        is_meant: impl Fn(&str) -> bool,
         group: &str,
     ) -> Self {
         let mut figures = Self::default();
         let (mut successes, mut weights) = (0.0, 0.0);
         let demand = reports.flat_map(|report| &report.demand);
         let sent = demand
-            .filter(|demand| demand.global_ingress == global_ingress)
+            .filter(|demand| is_meant(&demand.global_ingress))
             .flat_map(|demand| &demand.clusters)
             .filter(|sent| sent.group.as_deref() == Some(group));
         for sent in sent {

@@ -1,5 +1,7 @@
 //! Which policy is in force for which root, and how far canaries are.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use limen_api::{TrafficPolicy, TrafficPolicyStatus};
 use limen_core::compile::{Figures, Key, Phase, Policy, Progress};
@@ -181,17 +183,16 @@ impl World {
             report.observed_at.is_some_and(|at| time - at <= FRESH)
         };
         let mut moved = Vec::new();
+        let concerned = self.on_trial();
         for (key, known) in &mut self.policies {
             let trial = known.in_force.as_ref().and_then(|policy| policy.canary.as_ref());
             let Some(trial) = trial else {
                 known.canary = None;
                 continue;
             };
-            let target = known.in_force.as_ref().and_then(|policy| policy.target_ref.clone());
-            let name = target.map(|target| target.name).unwrap_or_default();
-            let global = format!("{}/{name}", key.0);
             let reports = self.edges.values().filter_map(|edge| edge.status.as_ref());
-            let figures = Figures::of(reports.filter(fresh), &global, &trial.group);
+            let is_meant = |global: &str| concerned.get(global) == Some(key);
+            let figures = Figures::of(reports.filter(fresh), is_meant, &trial.group);
             let next = match &known.canary {
                 None => trial.begin(figures, time),
                 Some(at) => trial.next(at, figures, time),
@@ -209,5 +210,24 @@ impl World {
             self.namespace_dirty(&key.0);
             self.records.push(Record::Policy(key));
         }
+    }
+
+    /// The compiled roots, as namespace/name, that go by a policy with a canary, and which it is.
+    fn on_trial(&self) -> BTreeMap<String, Key> {
+        let has_canary = |known: &KnownPolicy| {
+            known.in_force.as_ref().is_some_and(|policy| policy.canary.is_some())
+        };
+        let namespaces: BTreeSet<&String> = self
+            .policies
+            .iter()
+            .filter(|(_, known)| has_canary(known))
+            .map(|(key, _)| &key.0)
+            .collect();
+        let roots = self.roots.keys().filter(|id| namespaces.contains(&id.namespace));
+        let governed = roots.filter_map(|id| {
+            let (namespace, name) = id.global();
+            Some((format!("{namespace}/{name}"), self.policy_of(id)?.0))
+        });
+        governed.collect()
     }
 }

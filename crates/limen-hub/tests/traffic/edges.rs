@@ -10,7 +10,8 @@ async fn a_canary_that_fails_real_requests_is_rolled_back() {
     let mut bed = Bed::start(&["c1", "c2"]).await;
     let bad = Upstream::answering("500 Internal Server Error", "c2").await;
     bed.upstreams.insert("c2".to_owned(), bad);
-    let spec = json!({"targetRef": {"name": "web"},
+    // A policy for whatever is in the namespace.
+    let spec = json!({
         "groups": [{"name": "v1", "clusters": ["c1"]}, {"name": "v2", "clusters": ["c2"]}],
         "canary": {"group": "v2", "steps": [50], "stepSeconds": 3600,
             "minSuccessPercent": 95.0, "minRequests": 20}});

@@ -92,7 +92,10 @@ fn figures_are_of_all_edges() {
         ..EdgeReport::default()
     };
     let reports = [report(30.0, 300, 100.0, 20.0), report(10.0, 100, 80.0, 50.0)];
-    let found = Figures::of(reports.iter(), "shop/web", "v2");
+    let found = Figures::of(reports.iter(), |global| global == "shop/web", "v2");
     assert_eq!(found, figures(400, 95.0, 50.0));
-    assert_eq!(Figures::of(reports.iter(), "shop/web", "v1"), Figures::default());
+    assert_eq!(
+        Figures::of(reports.iter(), |global| global == "shop/web", "v1"),
+        Figures::default()
+    );
 }
