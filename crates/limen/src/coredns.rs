@@ -7,7 +7,7 @@ use clap::Args;
 
 /// Print what a member's CoreDNS needs to answer for federated Services.
 ///
-/// Clients in the member ask for <service>.<namespace>.<federation>.svc.<cluster domain>. They get
+/// Clients in the member ask for SERVICE.NAMESPACE.FEDERATION.svc.CLUSTER-DOMAIN. They get
 /// the address of the Service in their own cluster while it has ready endpoints there, and the
 /// nearest others when it has none.
 #[derive(Args)]
