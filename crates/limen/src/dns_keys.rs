@@ -9,6 +9,9 @@ use limen_dns::{KeyFolder, KeyState, Rolled};
 
 /// Print the DS records that the parent of a signed zone should have
 #[derive(Args)]
+#[command(after_help = "\
+Example:
+  limen dns ds --zone example.com --dnssec-keys ./keys")]
 pub(crate) struct DnsDs {
     #[command(flatten)]
     keys: ZoneKeys,
@@ -22,7 +25,10 @@ Three steps, each of which leaves every cache with a way from the parent to the 
   2. an hour later, and when the parent has it: the new key signs, the old one has stopped;
      tell the parent to drop the old DS record
   3. two days later: the old key is removed
-Running servers read the folder every few seconds.")]
+Running servers read the folder every few seconds.
+
+Example:
+  limen dns roll --zone example.com --dnssec-keys ./keys")]
 pub(crate) struct DnsRoll {
     #[command(flatten)]
     keys: ZoneKeys,

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::clients::{Crowd, none_failed};
 use crate::world::{BERLIN, OHIO, PARIS, World, eventually};
 
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Waits until a number of answers has come in a row during which no attempt was made there.
 async fn nothing_goes_to(world: &World, crowd: &Crowd, member: &str) {
