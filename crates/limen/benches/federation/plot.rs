@@ -22,7 +22,8 @@ pub(crate) fn svg(points: &[Point]) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" \
          font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-        2.0 * WIDTH,
+        // The last label of an axis reaches beyond its panel.
+        2.0 * WIDTH + 16.0,
         HEIGHT + 24.0
     );
     panel(&mut out, 0.0, "resident memory of the hub, MB", points, |point| point.megabytes);
