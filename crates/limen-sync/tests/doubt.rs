@@ -38,12 +38,25 @@ struct Member {
     lists: Semaphore,
     /// Lets answers to writes through.
     answers: Semaphore,
+    /// Lets answers to deletions through.
+    deletions: Semaphore,
     leaf: Mutex<Option<Value>>,
     /// Says what was asked of it.
     asked: mpsc::UnboundedSender<Method>,
 }
 
 impl Member {
+    fn delete(&self) -> Option<Value> {
+        let mut leaf = self.leaf.lock().unwrap();
+        if self.answer != Answer::Begun {
+            return leaf.take();
+        }
+        if let Some(leaf) = leaf.as_mut() {
+            leaf["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        leaf.clone()
+    }
+
     async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, std::io::Error> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
@@ -69,14 +82,11 @@ impl Member {
                 self.answers.acquire().await.unwrap().forget();
                 Some(leaf)
             }
-            (Method::DELETE, _) if self.answer == Answer::Begun => {
-                let mut leaf = self.leaf.lock().unwrap();
-                if let Some(leaf) = leaf.as_mut() {
-                    leaf["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-                }
-                leaf.clone()
+            (Method::DELETE, _) => {
+                let deleted = self.delete();
+                self.deletions.acquire().await.unwrap().forget();
+                deleted
             }
-            (Method::DELETE, _) => self.leaf.lock().unwrap().take(),
             (_, true) => self.leaf.lock().unwrap().clone(),
             (_, false) if path.ends_with("/configmaps") => {
                 self.lists.acquire().await.unwrap().forget();
@@ -107,6 +117,7 @@ impl Rig {
             answer,
             lists: Semaphore::new(0),
             answers: Semaphore::new(0),
+            deletions: Semaphore::new(0),
             leaf: Mutex::new(None),
             asked: tell,
         });
@@ -164,7 +175,7 @@ impl Rig {
         tokio::time::timeout(PATIENCE, said).await.expect("the syncer does not say it");
     }
 
-    /// Whether the syncer has said that nothing is there.
+    /// Whether the syncer has said that nothing is there. It may, once a deletion is answered.
     fn nothing_is_said_to_be_there(&mut self) -> bool {
         let mut notices = std::iter::from_fn(|| self.notices.try_recv().ok());
         notices.any(|notice| matches!(&notice.what, What::Leaf(_, report) if is_nothing(report)))
@@ -249,6 +260,7 @@ async fn a_deletion_whose_end_no_watch_tells_is_asked_for_once_and_looked_after(
     let mut rig = Rig::start(Answer::Held);
     rig.hold();
     rig.member.lists.add_permits(1);
+    rig.member.deletions.add_permits(1);
     rig.wish(Want::Nothing);
     rig.asked(&Method::DELETE).await;
     rig.said(is_nothing).await;
@@ -261,6 +273,7 @@ async fn a_leaf_that_something_holds_is_waited_for_until_it_is_gone() {
     let mut rig = Rig::start(Answer::Begun);
     rig.hold();
     rig.member.lists.add_permits(1);
+    rig.member.deletions.add_permits(1);
     rig.wish(Want::Nothing);
     rig.asked(&Method::DELETE).await;
     for _ in 0..2 {
