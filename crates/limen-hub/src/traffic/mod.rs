@@ -144,6 +144,8 @@ struct World {
     live: BTreeSet<String>,
     /// What the edges agree on, by cluster and address.
     judged: BTreeMap<(String, String), Judged>,
+    /// Since when no edge has spoken of a way in that is still remembered.
+    unspoken: BTreeMap<(String, String), i64>,
     front: watch::Sender<Arc<Front>>,
     /// Something of what is published may have changed.
     publish: bool,
@@ -184,6 +186,7 @@ impl World {
             edges: BTreeMap::new(),
             live: BTreeSet::new(),
             judged: BTreeMap::new(),
+            unspoken: BTreeMap::new(),
             front,
             publish: true,
             policies: BTreeMap::new(),
