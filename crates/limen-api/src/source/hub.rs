@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
@@ -48,12 +48,10 @@ impl Source for Hub {
                 }
             }
             let reporting = meet::keep_reporting(self.client.clone(), self.edge, own);
-            if self.edge == EdgeKind::Dns {
-                tokio::join!(self.follow(&publish), reporting);
-                return;
-            }
             let edges = self.follow_edges(&publish);
-            tokio::join!(self.follow(&publish), reporting, edges);
+            let (latest, kept) = watch::channel(Objects::default());
+            let following = self.follow(&publish, latest);
+            tokio::join!(following, self.keep(kept), reporting, edges);
         })
     }
 }
@@ -76,7 +74,7 @@ impl Hub {
         }
     }
 
-    async fn follow(&self, publish: &mpsc::Sender<News>) {
+    async fn follow(&self, publish: &mpsc::Sender<News>, latest: watch::Sender<Objects>) {
         let mut ingresses: Listed<Arc<Global>> = Listed::default();
         let mut secrets: Listed<Arc<SecretData>> = Listed::default();
         let mut zones: Listed<Arc<DnsZoneSpec>> = Listed::default();
@@ -137,12 +135,13 @@ impl Hub {
                         zones: zones.now.clone(),
                         challenges: challenges.now.clone(),
                         secrets: secrets.now.clone().into_iter().collect(),
+                        ..Objects::default()
                     };
                     // First what clients notice; writing tens of thousands of objects takes a while.
                     if publish.send(News::Objects(objects.clone())).await.is_err() {
                         return;
                     }
-                    self.keep(objects).await;
+                    latest.send_replace(objects);
                     None
                 }
             };
@@ -170,7 +169,10 @@ impl Hub {
             if !edges.take(event, |edge| Some(meet::peer(edge))) || !edges.loaded {
                 continue;
             }
-            for ((_, name), _) in edges.now.iter().filter(|(_, peer)| meet::is_gone(peer)) {
+            // Gateways look after the objects of those that are gone; others may not.
+            let tidies = self.edge == EdgeKind::Gateway;
+            let gone = edges.now.iter().filter(|(_, peer)| tidies && meet::is_gone(peer));
+            for ((_, name), _) in gone {
                 tokio::spawn(meet::remove(self.client.clone(), name.clone()));
             }
             let now = edges.now.iter().map(|((_, name), peer)| (name.clone(), peer.clone()));
@@ -180,14 +182,21 @@ impl Hub {
         }
     }
 
-    async fn keep(&self, objects: Objects) {
-        let Some(folder) = self.snapshot_dir.clone() else { return };
-        let name = self.file_name();
-        let written = tokio::task::spawn_blocking(move || disk::write(&folder, name, &objects));
-        match written.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!("{error}"),
-            Err(error) => tracing::error!(%error, "the last objects could not be kept"),
+    /// Keeps the newest objects on disk. Nobody waits for it, and where there are so many that it
+    /// takes long it is done less often.
+    async fn keep(&self, mut latest: watch::Receiver<Objects>) {
+        let Some(folder) = &self.snapshot_dir else { return };
+        while latest.changed().await.is_ok() {
+            let start = Instant::now();
+            let objects = latest.borrow_and_update().clone();
+            let (folder, name) = (folder.clone(), self.file_name());
+            let written = tokio::task::spawn_blocking(move || disk::write(&folder, name, &objects));
+            match written.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!("{error}"),
+                Err(error) => tracing::error!(%error, "the last objects could not be kept"),
+            }
+            tokio::time::sleep(start.elapsed() * 4).await;
         }
     }
 }

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 pub use config::{ConfigError, ConfigFiles, read_objects};
 pub use hub::Hub;
 pub use listed::{Listed, events, secret_data};
-pub use objects::{Key, Objects, SecretData};
+pub use objects::{Key, Objects, Origin, SecretData};
 pub use within::Within;
 
 /// What a source has to say.
