@@ -24,6 +24,9 @@ use crate::{DnsChallenge, DnsChallengeSpec, DnsZone, DnsZoneSpec, Edge, GlobalIn
 /// Changes come in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
 
+/// More objects than this take a while to be written to disk.
+const MANY: usize = 1000;
+
 /// The hub.
 pub struct Hub {
     client: Client,
@@ -183,12 +186,13 @@ impl Hub {
     }
 
     /// Keeps the newest objects on disk. Nobody waits for it, and where there are so many that it
-    /// takes long it is done less often.
+    /// is work it is done less often.
     async fn keep(&self, mut latest: watch::Receiver<Objects>) {
         let Some(folder) = &self.snapshot_dir else { return };
         while latest.changed().await.is_ok() {
             let start = Instant::now();
             let objects = latest.borrow_and_update().clone();
+            let many = objects.ingresses.len() > MANY;
             let (folder, name) = (folder.clone(), self.file_name());
             let written = tokio::task::spawn_blocking(move || disk::write(&folder, name, &objects));
             match written.await {
@@ -196,7 +200,9 @@ impl Hub {
                 Ok(Err(error)) => tracing::error!("{error}"),
                 Err(error) => tracing::error!(%error, "the last objects could not be kept"),
             }
-            tokio::time::sleep(start.elapsed() * 4).await;
+            if many {
+                tokio::time::sleep(start.elapsed() * 4).await;
+            }
         }
     }
 }
