@@ -154,6 +154,12 @@ impl Orders<'_> {
                 true
             }
             News::Edges(edges) => self.vantages.hear(&edges),
+            News::NotKept(why) => {
+                if let Some(why) = why {
+                    tracing::error!("{why}");
+                }
+                false
+            }
             News::Trouble(trouble) => {
                 self.common.counters.reloads_failed.add();
                 tracing::error!("{trouble}");

@@ -16,16 +16,15 @@ use limen_core::edge::{EdgeKind, Peer};
 use limen_core::global::Global;
 use tokio::sync::{mpsc, watch};
 
-use super::listed::{Listed, events, secret_data};
+use super::absence::Absence;
+use super::keeper::Keeper;
+use super::listed::{Listed, events, is_answer, secret_data};
 use super::objects::{Objects, SecretData};
 use super::{News, OwnEdge, Running, Source, disk, meet};
 use crate::{DnsChallenge, DnsChallengeSpec, DnsZone, DnsZoneSpec, Edge, GlobalIngress};
 
 /// Changes come in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
-
-/// More objects than this take a while to be written to disk.
-const MANY: usize = 1000;
 
 /// The hub.
 pub struct Hub {
@@ -52,9 +51,7 @@ impl Source for Hub {
             }
             let reporting = meet::keep_reporting(self.client.clone(), self.edge, own);
             let edges = self.follow_edges(&publish);
-            let (latest, kept) = watch::channel(Objects::default());
-            let following = self.follow(&publish, latest);
-            tokio::join!(following, self.keep(kept), reporting, edges);
+            tokio::join!(self.follow(&publish), reporting, edges);
         })
     }
 }
@@ -77,7 +74,7 @@ impl Hub {
         }
     }
 
-    async fn follow(&self, publish: &mpsc::Sender<News>, latest: watch::Sender<Objects>) {
+    async fn follow(&self, publish: &mpsc::Sender<News>) {
         let mut ingresses: Listed<Arc<Global>> = Listed::default();
         let mut secrets: Listed<Arc<SecretData>> = Listed::default();
         let mut zones: Listed<Arc<DnsZoneSpec>> = Listed::default();
@@ -88,46 +85,41 @@ impl Hub {
         let mut challenge_events = events::<DnsChallenge>(&self.client);
         // What is not polled is not asked for.
         let (gateway, dns) = (self.edge == EdgeKind::Gateway, self.edge == EdgeKind::Dns);
-        let mut away = false;
+        let keeper = self.keeper(publish);
+        let mut absence = Absence::default();
         let mut due = false;
         loop {
-            let trouble = tokio::select! {
-                Some(event) = ingress_events.next() => match event {
-                    Ok(event) => {
-                        due |= ingresses.take(event, |object| {
-                            Some(Arc::new(object.spec.global.clone()))
-                        });
-                        None
-                    }
-                    Err(error) => Some(error),
-                },
-                Some(event) = zone_events.next(), if dns => match event {
-                    Ok(event) => {
-                        due |= zones.take(event, |object| Some(Arc::new(object.spec.clone())));
-                        None
-                    }
+            let heard = tokio::select! {
+                Some(event) = ingress_events.next() => ("GlobalIngress", event.map(|event| {
+                    let answer = is_answer(&event);
+                    due |= ingresses.take(event, |object| Some(Arc::new(object.spec.global.clone())));
+                    answer
+                })),
+                Some(event) = zone_events.next(), if dns => ("DnsZone", match event {
                     // A hub that does not know the kind has no zones.
                     Err(error) if is_unknown_kind(&error) => {
                         due |= !std::mem::replace(&mut zones.loaded, true);
-                        None
+                        Ok(true)
                     }
-                    Err(error) => Some(error),
-                },
+                    event => event.map(|event| {
+                        let answer = is_answer(&event);
+                        due |= zones.take(event, |object| Some(Arc::new(object.spec.clone())));
+                        answer
+                    }),
+                }),
                 // Nothing waits for challenges, which seldom are there; a hub may not know them.
                 Some(event) = challenge_events.next(), if dns => {
                     if let Ok(event) = event {
                         let kept = |object: &DnsChallenge| Some(Arc::new(object.spec.clone()));
                         due |= challenges.take(event, kept);
                     }
-                    None
+                    continue;
                 }
-                Some(event) = secret_events.next(), if gateway => match event {
-                    Ok(event) => {
-                        due |= secrets.take(event, |object| Some(secret_data(object)));
-                        None
-                    }
-                    Err(error) => Some(error),
-                },
+                Some(event) = secret_events.next(), if gateway => ("Secret", event.map(|event| {
+                    let answer = is_answer(&event);
+                    due |= secrets.take(event, |object| Some(secret_data(object)));
+                    answer
+                })),
                 () = tokio::time::sleep(BURST), if due
                     && ingresses.loaded
                     && (secrets.loaded || zones.loaded) =>
@@ -140,26 +132,43 @@ impl Hub {
                         secrets: secrets.now.clone().into_iter().collect(),
                         ..Objects::default()
                     };
-                    // First what clients notice; writing tens of thousands of objects takes a while.
-                    if publish.send(News::Objects(objects.clone())).await.is_err() {
+                    let kept = keeper.as_ref().map(|keeper| (keeper, objects.clone()));
+                    if publish.send(News::Objects(objects)).await.is_err() {
                         return;
                     }
-                    latest.send_replace(objects);
-                    None
+                    if let Some((keeper, objects)) = kept {
+                        keeper.keep(objects);
+                    }
+                    continue;
                 }
             };
-            // Said once: the watches try again by themselves, and what is in force stays.
-            if let Some(error) = trouble {
-                if !std::mem::replace(&mut away, true) {
+            let (kind, outcome) = heard;
+            let now = Instant::now();
+            match outcome {
+                Ok(true) => {
+                    if let Some(away) = absence.answered(kind, now) {
+                        tracing::info!(?away, "the hub is back");
+                    }
+                }
+                Ok(false) => {}
+                // The watches try again by themselves, and what is in force stays.
+                Err(error) if absence.failed(kind, now) => {
                     let text = format!("the hub cannot be watched: {error}; the last routes stay");
                     if publish.send(News::Trouble(text)).await.is_err() {
                         return;
                     }
                 }
-            } else {
-                away = false;
+                Err(_) => {}
             }
         }
+    }
+
+    /// What keeps the last objects on disk, if that is wanted.
+    fn keeper(&self, publish: &mpsc::Sender<News>) -> Option<Keeper> {
+        let folder = self.snapshot_dir.clone()?;
+        let started = Keeper::start(folder, self.file_name(), publish.clone());
+        let said = "the last objects will not be kept on disk";
+        started.inspect_err(|error| tracing::error!(%error, "{said}")).ok()
     }
 
     /// Other edges come and go by themselves: nothing else waits for them.
@@ -181,27 +190,6 @@ impl Hub {
             let now = edges.now.iter().map(|((_, name), peer)| (name.clone(), peer.clone()));
             if publish.send(News::Edges(now.collect())).await.is_err() {
                 return;
-            }
-        }
-    }
-
-    /// Keeps the newest objects on disk. Nobody waits for it, and where there are so many that it
-    /// is work it is done less often.
-    async fn keep(&self, mut latest: watch::Receiver<Objects>) {
-        let Some(folder) = &self.snapshot_dir else { return };
-        while latest.changed().await.is_ok() {
-            let start = Instant::now();
-            let objects = latest.borrow_and_update().clone();
-            let many = objects.ingresses.len() > MANY;
-            let (folder, name) = (folder.clone(), self.file_name());
-            let written = tokio::task::spawn_blocking(move || disk::write(&folder, name, &objects));
-            match written.await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!("{error}"),
-                Err(error) => tracing::error!(%error, "the last objects could not be kept"),
-            }
-            if many {
-                tokio::time::sleep(start.elapsed() * 4).await;
             }
         }
     }
