@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use kube::client::Body;
-use limen_sync::{ObjectApi, Seen, follow};
+use limen_sync::{ObjectApi, Seen, Syncer, SyncerOptions, What, follow};
 use tokio::sync::mpsc;
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
@@ -45,4 +45,37 @@ async fn a_list_or_a_watch_that_is_never_answered_is_given_up_and_tried_again() 
     assert!(matches!(next().await, Seen::Lost(_)), "the watch");
     assert!(matches!(next().await, Seen::Gone(_)));
     following.abort();
+}
+
+#[tokio::test]
+async fn a_member_that_is_well_and_did_not_say_what_it_is_is_asked_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let asked = asked.clone();
+        async move {
+            if request.uri().path() == "/version" && asked.fetch_add(1, Ordering::SeqCst) < 3 {
+                return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+            }
+            Ok(Response::new(Body::from(br#"{"gitVersion": "v1.2.3"}"#.to_vec())))
+        }
+    });
+    let options = SyncerOptions {
+        cluster: "asia-1".into(),
+        hub: "hub".to_owned(),
+        kinds: Vec::new(),
+        probe_every: Duration::from_millis(20),
+        concurrency: 4,
+    };
+    let (tell, mut notices) = mpsc::unbounded_channel();
+    let api = ObjectApi::new(kube::Client::new(service, "default"));
+    let _syncer = Syncer::start(api, options, tell);
+    let described = async {
+        loop {
+            if let What::Described(found) = notices.recv().await.expect("somebody speaks").what {
+                return found.version;
+            }
+        }
+    };
+    let version = tokio::time::timeout(PATIENCE, described).await.expect("it is asked once only");
+    assert_eq!(version, "v1.2.3");
 }

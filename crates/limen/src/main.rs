@@ -133,7 +133,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be listening, and then there is nobody to tell.
-            let _ = writeln!(std::io::stderr(), "limen: {}", advised(format!("{error:#}")));
+            let _ = writeln!(std::io::stderr(), "limen: {}", advised(said(&error)));
             ExitCode::FAILURE
         }
     }
@@ -163,6 +163,25 @@ fn run(command: Command) -> Result<()> {
         Command::Man(manual) => manual.run(),
         Command::Version(version) => version.run(),
     }
+}
+
+/// An error with its causes; of what an API server has said, only its own words.
+fn said(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let answer = cause.downcast_ref::<kube::Error>();
+        let words = answer.map_or_else(|| cause.to_string(), limen_api::why);
+        let already = text.contains(&words);
+        match text.is_empty() {
+            true => text = words,
+            false if already => {}
+            false => text = format!("{text}: {words}"),
+        }
+        if answer.is_some() {
+            break;
+        }
+    }
+    text
 }
 
 /// What went wrong, with what to do about it where the error itself cannot know.
