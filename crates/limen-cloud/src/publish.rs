@@ -96,7 +96,7 @@ pub async fn keep_publishing(place: Place, settings: Settings, source: impl Sour
                         due = due.min(Instant::now());
                     }
                     News::Trouble(trouble) => tracing::warn!("{trouble}"),
-                    News::Edges(_) => {}
+                    News::Edges(_) | News::NotKept(_) => {}
                 }
                 continue;
             }
@@ -137,7 +137,7 @@ pub async fn first_objects(source: impl Source) -> Result<Objects, String> {
         match latest {
             Some(News::Objects(objects)) => return Ok(objects),
             Some(News::Trouble(trouble)) => return Err(trouble),
-            Some(News::Edges(_)) => {}
+            Some(News::Edges(_) | News::NotKept(_)) => {}
             None => return Err("there are no objects to publish".to_owned()),
         }
     }

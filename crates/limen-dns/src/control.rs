@@ -116,6 +116,12 @@ async fn obey(
             latest = news.recv(), if source_is_there => match latest {
                 Some(News::Objects(new)) => objects = Some(new),
                 Some(News::Edges(_)) => continue,
+                Some(News::NotKept(why)) => {
+                    if let Some(why) = why {
+                        tracing::error!("{why}");
+                    }
+                    continue;
+                }
                 Some(News::Trouble(trouble)) => {
                     common.counters.reloads_failed.add();
                     tracing::error!("{trouble}");

@@ -36,6 +36,8 @@ pub struct Options {
     pub access_log: Option<AccessLogTo>,
     /// The share of requests that are logged, from 0 to 1, picked at random.
     pub access_log_sample: f64,
+    /// Whether addresses are probed that no rule asks to be: whether they accept connections.
+    pub probe_all: bool,
     /// What clients may ask for.
     pub limits: Limits,
     /// How long requests may take to finish once the gateway is to stop.
@@ -99,6 +101,7 @@ impl Default for Options {
             proxy_protocol: false,
             access_log: None,
             access_log_sample: 1.0,
+            probe_all: true,
             limits: Limits::default(),
             drain: Duration::from_secs(30),
         }

@@ -114,6 +114,11 @@ pub(crate) struct Gateway {
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share, requires = "access_log")]
     access_log_sample: f64,
 
+    /// Check only the addresses that a TrafficPolicy wants checked, and not whether all others
+    /// accept connections
+    #[arg(long)]
+    no_usual_checks: bool,
+
     /// Client connections at once
     #[arg(long, default_value_t = Limits::default().connections)]
     max_connections: usize,
@@ -216,6 +221,7 @@ impl Gateway {
                 _ => AccessLogTo::File(path),
             }),
             access_log_sample: self.access_log_sample,
+            probe_all: !self.no_usual_checks,
             limits: Limits { connections: self.max_connections, ..defaults.limits },
             drain: Duration::from_secs(self.drain_seconds),
         })

@@ -12,7 +12,9 @@ use clap::Args;
 use kube::Client;
 use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
-use limen_hub::{Election, Federation, FederationOptions, Traffic, TrafficOptions, VerifyHosts};
+use limen_hub::{
+    Connections, Election, Federation, FederationOptions, Traffic, TrafficOptions, VerifyHosts,
+};
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
 use limen_sync::ObjectApi;
 use tokio::signal::unix::{SignalKind, signal};
@@ -259,7 +261,9 @@ async fn federate(
             if shared {
                 election.win().await;
             }
+            let connections = Connections::default();
             let mut options = TrafficOptions::new(api.clone());
+            options.connections = connections.clone();
             options.domain.clone_from(&hosts.domain);
             if let Some(resolver) = hosts.resolver {
                 let hub = limen_hub::hub_id(&api).await?;
@@ -267,6 +271,7 @@ async fn federate(
             }
             let traffic = Traffic::start(options);
             let mut options = FederationOptions::new(api.clone(), home);
+            options.connections = connections;
             options.front = Some(traffic.front());
             let federation = Federation::start(options).await?;
             match shared {

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
@@ -16,7 +16,9 @@ use limen_core::edge::{EdgeKind, Peer};
 use limen_core::global::Global;
 use tokio::sync::{mpsc, watch};
 
-use super::listed::{Listed, events, secret_data};
+use super::absence::Absence;
+use super::keeper::Keeper;
+use super::listed::{Listed, events, is_answer, secret_data};
 use super::objects::{Objects, SecretData};
 use super::{News, OwnEdge, Running, Source, disk, meet};
 use crate::{DnsChallenge, DnsChallengeSpec, DnsZone, DnsZoneSpec, Edge, GlobalIngress};
@@ -87,46 +89,41 @@ impl Hub {
         let mut challenge_events = events::<DnsChallenge>(&self.client);
         // What is not polled is not asked for.
         let (gateway, dns) = (self.edge == EdgeKind::Gateway, self.edge == EdgeKind::Dns);
-        let mut away = false;
+        let keeper = self.keeper(publish);
+        let mut absence = Absence::default();
         let mut due = false;
         loop {
-            let trouble = tokio::select! {
-                Some(event) = ingress_events.next() => match event {
-                    Ok(event) => {
-                        due |= ingresses.take(event, |object| {
-                            Some(Arc::new(object.spec.global.clone()))
-                        });
-                        None
-                    }
-                    Err(error) => Some(error),
-                },
-                Some(event) = zone_events.next(), if dns => match event {
-                    Ok(event) => {
-                        due |= zones.take(event, |object| Some(Arc::new(object.spec.clone())));
-                        None
-                    }
+            let heard = tokio::select! {
+                Some(event) = ingress_events.next() => ("GlobalIngress", event.map(|event| {
+                    let answer = is_answer(&event);
+                    due |= ingresses.take(event, |object| Some(Arc::new(object.spec.global.clone())));
+                    answer
+                })),
+                Some(event) = zone_events.next(), if dns => ("DnsZone", match event {
                     // A hub that does not know the kind has no zones.
                     Err(error) if is_unknown_kind(&error) => {
                         due |= !std::mem::replace(&mut zones.loaded, true);
-                        None
+                        Ok(true)
                     }
-                    Err(error) => Some(error),
-                },
+                    event => event.map(|event| {
+                        let answer = is_answer(&event);
+                        due |= zones.take(event, |object| Some(Arc::new(object.spec.clone())));
+                        answer
+                    }),
+                }),
                 // Nothing waits for challenges, which seldom are there; a hub may not know them.
                 Some(event) = challenge_events.next(), if dns => {
                     if let Ok(event) = event {
                         let kept = |object: &DnsChallenge| Some(Arc::new(object.spec.clone()));
                         due |= challenges.take(event, kept);
                     }
-                    None
+                    continue;
                 }
-                Some(event) = secret_events.next(), if gateway => match event {
-                    Ok(event) => {
-                        due |= secrets.take(event, |object| Some(secret_data(object)));
-                        None
-                    }
-                    Err(error) => Some(error),
-                },
+                Some(event) = secret_events.next(), if gateway => ("Secret", event.map(|event| {
+                    let answer = is_answer(&event);
+                    due |= secrets.take(event, |object| Some(secret_data(object)));
+                    answer
+                })),
                 () = tokio::time::sleep(BURST), if due
                     && ingresses.loaded
                     && (secrets.loaded || zones.loaded) =>
@@ -138,26 +135,43 @@ impl Hub {
                         challenges: challenges.now.clone(),
                         secrets: secrets.now.clone().into_iter().collect(),
                     };
-                    // First what clients notice; writing tens of thousands of objects takes a while.
-                    if publish.send(News::Objects(objects.clone())).await.is_err() {
+                    let kept = keeper.as_ref().map(|keeper| (keeper, objects.clone()));
+                    if publish.send(News::Objects(objects)).await.is_err() {
                         return;
                     }
-                    self.keep(objects).await;
-                    None
+                    if let Some((keeper, objects)) = kept {
+                        keeper.keep(objects);
+                    }
+                    continue;
                 }
             };
-            // Said once: the watches try again by themselves, and what is in force stays.
-            if let Some(error) = trouble {
-                if !std::mem::replace(&mut away, true) {
+            let (kind, outcome) = heard;
+            let now = Instant::now();
+            match outcome {
+                Ok(true) => {
+                    if let Some(away) = absence.answered(kind, now) {
+                        tracing::info!(?away, "the hub is back");
+                    }
+                }
+                Ok(false) => {}
+                // The watches try again by themselves, and what is in force stays.
+                Err(error) if absence.failed(kind, now) => {
                     let text = format!("the hub cannot be watched: {error}; the last routes stay");
                     if publish.send(News::Trouble(text)).await.is_err() {
                         return;
                     }
                 }
-            } else {
-                away = false;
+                Err(_) => {}
             }
         }
+    }
+
+    /// What keeps the last objects on disk, if that is wanted.
+    fn keeper(&self, publish: &mpsc::Sender<News>) -> Option<Keeper> {
+        let folder = self.snapshot_dir.clone()?;
+        let started = Keeper::start(folder, self.file_name(), publish.clone());
+        let said = "the last objects will not be kept on disk";
+        started.inspect_err(|error| tracing::error!(%error, "{said}")).ok()
     }
 
     /// Other edges come and go by themselves: nothing else waits for them.
@@ -177,17 +191,6 @@ impl Hub {
             if publish.send(News::Edges(now.collect())).await.is_err() {
                 return;
             }
-        }
-    }
-
-    async fn keep(&self, objects: Objects) {
-        let Some(folder) = self.snapshot_dir.clone() else { return };
-        let name = self.file_name();
-        let written = tokio::task::spawn_blocking(move || disk::write(&folder, name, &objects));
-        match written.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!("{error}"),
-            Err(error) => tracing::error!(%error, "the last objects could not be kept"),
         }
     }
 }

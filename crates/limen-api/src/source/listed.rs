@@ -80,6 +80,12 @@ where
     watch(Api::<K>::all(client.clone()), watcher::Config::default()).default_backoff().boxed()
 }
 
+/// Whether an event shows that the cluster has answered: a watch that begins anew says so before
+/// it has asked.
+pub fn is_answer<K>(event: &Event<K>) -> bool {
+    !matches!(event, Event::Init)
+}
+
 /// What is in a Secret.
 pub fn secret_data(secret: &k8s_openapi::api::core::v1::Secret) -> Arc<SecretData> {
     let data = secret.data.iter().flatten();

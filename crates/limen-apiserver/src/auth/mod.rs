@@ -15,6 +15,7 @@ mod identity;
 mod impersonation;
 mod jwt;
 pub(crate) mod pki;
+mod remembered;
 mod request;
 mod reviews;
 mod service_account;

@@ -111,7 +111,8 @@ impl Host {
 }
 
 fn probes(target: &Target, rules: &TrafficRules, host: &str) -> Vec<Arc<Probe>> {
-    let Some(check) = &rules.health_check else { return Vec::new() };
+    // Only what is asked for: clients may reach what this server does not.
+    let Some(check) = rules.asked_check() else { return Vec::new() };
     if target.verdicts.edge != Verdict::Unknown {
         return Vec::new();
     }

@@ -103,6 +103,10 @@ impl Edges {
     }
 
     fn publish(&mut self, snapshot: &Snapshot, now: Instant) {
+        // A source that knows no other edges lets go of it.
+        if self.own.receiver_count() == 0 {
+            return;
+        }
         let since = self.published.map(|at| now - at);
         if since.is_some_and(|since| since < SPACING) {
             return;

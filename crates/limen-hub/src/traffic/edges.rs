@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use limen_api::{ClusterStatus, Edge, TimedVerdict};
-use limen_core::compile::{HOST_ANNOTATION, Key, quorum, reachable};
+use limen_core::compile::{HOST_ANNOTATION, Key, quorum, reachable, remember};
 use limen_core::edge::EdgeKind;
 use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
@@ -18,6 +18,10 @@ use super::{RootKind, World, now};
 
 /// A gateway that has not been heard of for so many seconds is shown to nobody.
 const FORGOTTEN: i64 = 300;
+
+/// For so many seconds a way in stays well although no edge speaks of it any more: a gateway that
+/// is restarted is no news of the clusters, and every compiled root would be written twice.
+const REMEMBERED: i64 = 120;
 
 /// Where clients reach roots, and how members are as edges and endpoints show it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -109,7 +113,9 @@ impl World {
     pub(super) fn judge_edges(&mut self) {
         self.see_who_lives();
         let reports = self.edges.values().filter_map(|edge| edge.status.as_ref());
-        let judged = quorum(&self.judged, reports, FRESH, now());
+        let time = now();
+        let mut judged = quorum(&self.judged, reports, FRESH, time);
+        remember(&self.judged, &mut judged, &mut self.unspoken, REMEMBERED, time);
         let verdict_of = |all: &BTreeMap<_, limen_core::health::Judged>, way| {
             all.get(way).map(|judged: &limen_core::health::Judged| judged.verdict)
         };

@@ -45,6 +45,7 @@ use self::policies::KnownPolicy;
 use self::proving::Proving;
 use self::writing::Record;
 use crate::connect::SecretData;
+use crate::connections::Connections;
 
 /// Roots that are compiled before anything else is listened to.
 const BATCH: usize = 500;
@@ -55,6 +56,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct TrafficOptions {
     /// The hub's API.
     pub api: ObjectApi,
+    /// Clients of members, for whoever else needs them.
+    pub connections: Connections,
     /// The domain under which roots without a host get one.
     pub domain: Option<String>,
     /// How hosts outside that domain are proven; they need no proof unless said.
@@ -66,7 +69,8 @@ pub struct TrafficOptions {
 impl TrafficOptions {
     /// The usual way.
     pub fn new(api: ObjectApi) -> Self {
-        Self { api, domain: None, verify_hosts: None, concurrency: 32 }
+        let connections = Connections::default();
+        Self { api, connections, domain: None, verify_hosts: None, concurrency: 32 }
     }
 }
 
@@ -140,6 +144,8 @@ struct World {
     live: BTreeSet<String>,
     /// What the edges agree on, by cluster and address.
     judged: BTreeMap<(String, String), Judged>,
+    /// Since when no edge has spoken of a way in that is still remembered.
+    unspoken: BTreeMap<(String, String), i64>,
     front: watch::Sender<Arc<Front>>,
     /// Something of what is published may have changed.
     publish: bool,
@@ -180,6 +186,7 @@ impl World {
             edges: BTreeMap::new(),
             live: BTreeSet::new(),
             judged: BTreeMap::new(),
+            unspoken: BTreeMap::new(),
             front,
             publish: true,
             policies: BTreeMap::new(),

@@ -53,6 +53,8 @@ impl World {
                 }
                 self.listed.insert(kind.clone());
                 if self.complete() {
+                    // Before anything is compiled: what edges said last is not news.
+                    self.judge_edges();
                     self.judge_policies();
                     self.drop_orphans();
                 }

@@ -62,3 +62,22 @@ async fn a_way_in_that_does_not_answer_is_known_to_the_hub() {
     eventually_asked(&gateway, "web.test", 10, |found| found.keys().eq(["c2"])).await;
     gateway.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hub_that_starts_again_knows_what_gateways_said_and_writes_nothing_twice() {
+    let mut bed = Bed::start(&["c1"]).await;
+    bed.submit("web", Some("web.test"), &["c1"]).await;
+    let gateway = bed.gateway(|_| {}).await;
+    // Nobody asked for a health check.
+    let healthy = |global: &Value| {
+        global["spec"]["backends"][0]["targets"][0]["verdicts"]["edge"] == "Healthy"
+    };
+    let before = bed.compiled("web", healthy).await;
+    bed.stop_compiling().await;
+    bed.compile_again();
+    bed.submit("other", Some("other.test"), &["c1"]).await;
+    bed.compiled("other", healthy).await;
+    let after = bed.compiled("web", |_| true).await;
+    assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    gateway.stop().await;
+}

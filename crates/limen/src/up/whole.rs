@@ -89,8 +89,11 @@ impl Whole {
         let api = ObjectApi::new(client.clone());
         limen_hub::set_up(&api).await?;
         try_join_all(members.iter().map(|member| join(&client, member))).await?;
-        let traffic = Traffic::start(TrafficOptions::new(api.clone()));
+        let traffic = TrafficOptions::new(api.clone());
+        let connections = traffic.connections.clone();
+        let traffic = Traffic::start(traffic);
         let options = FederationOptions {
+            connections,
             probe_every: PROBE_EVERY,
             front: Some(traffic.front()),
             ..FederationOptions::new(api.clone(), Home::Embedded)
