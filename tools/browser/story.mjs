@@ -101,6 +101,16 @@ async function shareByWeight(browser, first, second) {
   await browser.until('the nearest has everything', `${rate(first)} > 1 && ${rate(second)} < 1`);
 }
 
+// Who has gone is asked who they are, and told when nobody knows them.
+async function logOut(browser) {
+  await browser.click('#logout');
+  await browser.until('the page asks for a login', "!document.querySelector('#login').hidden && document.querySelector('#board').hidden");
+  await browser.value("document.querySelector('#token').value = 'nobody-has-this'; document.querySelector('#login form').requestSubmit()");
+  await browser.until('a wrong token is refused', "document.querySelector('#login .error').textContent.includes('does not know this token')");
+  say('logged out, and a wrong token is refused; screenshot login.png');
+  await browser.screenshot(join(out, 'login.png'));
+}
+
 async function story(up, browser) {
   const names = up.clusters.map((cluster) => cluster.name);
   // Clients come in where the first cluster is.
@@ -157,6 +167,7 @@ async function story(up, browser) {
   await look('narrow-dark.png', { width: 420, height: 1400 });
   const wide = await browser.value('document.documentElement.scrollWidth > innerWidth');
   if (wide) throw new Error('the page is wider than a narrow screen');
+  await logOut(browser);
   if (browser.errors.length) throw new Error(`the page failed: ${browser.errors.join('; ')}`);
 }
 

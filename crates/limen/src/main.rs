@@ -123,7 +123,7 @@ enum Command {
 fn main() -> ExitCode {
     let command = called::parse();
     let filter = tracing_subscriber::EnvFilter::try_from_env("LIMEN_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,kube_client=off"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(logged(&command)));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(colour::on_stderr())
@@ -136,6 +136,16 @@ fn main() -> ExitCode {
             let _ = writeln!(std::io::stderr(), "limen: {}", advised(said(&error)));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What is logged unless somebody says otherwise. A story tells itself what it breaks, and draws
+/// pictures that no other line may come between.
+fn logged(command: &Command) -> &'static str {
+    match command {
+        Command::Play(_) => "error,kube_client=off",
+        Command::Up(_) => "warn,kube_client=off,limen_gateway=error",
+        _ => "warn,kube_client=off",
     }
 }
 
