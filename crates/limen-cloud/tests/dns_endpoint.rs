@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
 use limen_api::source::Objects;
-use limen_apiserver::{Server, ServerOptions};
 use limen_cloud::{DnsEndpoints, Place, Round, Settings, publish_once};
 use limen_core::global::{Address, Backend, Global, PathRule, PathType, Rule, Target};
 use limen_core::hold::Limits;
 use limen_core::publish::Publisher;
-use limen_store::{RedbOptions, RedbStore};
+use limen_testbed::ApiServer;
 
 fn objects(hosts: &[(&str, &[&str])]) -> Objects {
     let global = |(host, addresses): &(&str, &[&str])| {
@@ -83,22 +81,8 @@ async fn endpoints(api: &Api<DynamicObject>) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoints_are_written_changed_and_removed() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = RedbStore::open(folder.path().join("store"), &RedbOptions::default()).unwrap();
-    let server = Server::start(ServerOptions {
-        data_dir: folder.path().to_owned(),
-        listen: ([127, 0, 0, 1], 0).into(),
-        store: Arc::new(store),
-        extra_names: Vec::new(),
-        token_file: None,
-        audit_log: None,
-    })
-    .await
-    .unwrap();
-    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-    let client = Client::try_from(config).unwrap();
+    let mut server = ApiServer::start().await;
+    let client = server.client.clone();
     let place =
         Place::DnsEndpoints(DnsEndpoints { client: client.clone(), namespace: "default".into() });
     let kind = GroupVersionKind::gvk("externaldns.k8s.io", "v1alpha1", "DNSEndpoint");

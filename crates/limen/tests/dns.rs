@@ -1,50 +1,17 @@
 //! `limen dns` as a process: answers from files, and from a hub that goes away.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::{TcpListener, UdpSocket};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+mod process;
+
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, CustomResourceExt};
+use kube::{Api, CustomResourceExt};
 use limen_api::{Edge, GlobalIngress};
 use serde_json::{Value, json};
 
-/// A process that is killed, at the latest, when the test ends.
-struct Process(Child);
-
-impl Process {
-    /// Starts it and waits for its first line.
-    fn start(arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_limen"))
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        assert!(line.contains("is ready"), "{line}");
-        // What it says later must not fill the pipe.
-        std::thread::spawn(move || output.read_to_string(&mut String::new()));
-        Self(process)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use process::{Process, client, free_port};
 
 /// The first address that `shop.example.com` has, if any.
 fn look_up(port: u16) -> Option<[u8; 4]> {
@@ -75,12 +42,6 @@ fn spec(address: &str) -> Value {
     })
 }
 
-async fn client(folder: &Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(folder.join("kubeconfig")).unwrap();
-    let options = KubeConfigOptions::default();
-    Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap()).unwrap()
-}
-
 #[test]
 fn answers_come_from_a_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,9 +60,7 @@ fn answers_come_from_a_folder() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_answers_while_its_hub_is_away_also_after_a_restart() {
     let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let listen = format!("127.0.0.1:{}", free_port());
-    let folder = data.path().to_str().unwrap();
-    let hub = Process::start(&["hub", "--data-dir", folder, "--listen", &listen]);
+    let hub = Process::hub(data.path());
     let client = client(data.path()).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.create(&PostParams::default(), &GlobalIngress::crd()).await.unwrap();
@@ -148,8 +107,9 @@ async fn a_server_answers_while_its_hub_is_away_also_after_a_restart() {
     drop(hub);
     assert_eq!(look_up(port), Some([192, 0, 2, 2]), "it goes on without the hub");
     drop(dns);
-    let _dns = Process::start(&arguments);
+    let dns = Process::start(&arguments);
     eventually(port, [192, 0, 2, 2]);
+    dns.terminate();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

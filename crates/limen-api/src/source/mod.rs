@@ -53,6 +53,8 @@ pub struct OwnEdge {
     pub name: String,
     /// Names and addresses that clients reach it at.
     pub addresses: Vec<String>,
+    /// TCP ports that it takes connections of clients at.
+    pub ports: Vec<u16>,
     /// Where it is.
     pub locality: Locality,
     /// What it reports; nothing until it has something to report.

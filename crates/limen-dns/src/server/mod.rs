@@ -251,6 +251,7 @@ fn own_edge(options: &Options, listen: &[SocketAddr]) -> OwnEdge {
     OwnEdge {
         name: options.name.clone(),
         addresses: known.map(ToString::to_string).collect(),
+        ports: Vec::new(),
         locality: options.locality.clone(),
         report: None,
     }
