@@ -356,7 +356,6 @@ impl Policy {
             clusters: weights.clusters,
             matches: self.matches.clone(),
             sticky: self.sticky,
-            canary: None,
         };
         (split != Split::default()).then_some(split)
     }

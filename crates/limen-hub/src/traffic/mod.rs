@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use limen_api::Edge;
-use limen_core::compile::{Claims, Key, Members};
+use limen_core::compile::{Claims, Key, Members, Tally};
 use limen_core::federated::Kind;
 use limen_core::global::Global;
 use limen_core::health::Judged;
@@ -143,6 +143,12 @@ struct World {
     front: watch::Sender<Arc<Front>>,
     /// Something of what is published may have changed.
     publish: bool,
+    /// Ingresses that gateways serve, with the host that was made for them.
+    served: Arc<HashMap<Key, Option<String>>>,
+    /// What people should know of Ingresses.
+    troubled: Arc<BTreeMap<Key, String>>,
+    /// Which clusters have ready endpoints.
+    endpoints: Tally,
     policies: BTreeMap<Key, KnownPolicy>,
     roots: HashMap<RootId, Known>,
     claims: Claims,
@@ -182,6 +188,9 @@ impl World {
             judged: BTreeMap::new(),
             front,
             publish: true,
+            served: Arc::default(),
+            troubled: Arc::default(),
+            endpoints: Tally::default(),
             policies: BTreeMap::new(),
             roots: HashMap::new(),
             claims: Claims::default(),
