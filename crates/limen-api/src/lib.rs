@@ -17,6 +17,7 @@ mod kinds;
 mod placement_policy;
 pub mod source;
 mod traffic_policy;
+mod why;
 
 pub use cluster::{
     Cluster, ClusterSpec, ClusterStatus, ClusterVerdicts, DrainSchedule, Mode, PodNetwork,
@@ -45,6 +46,7 @@ pub use placement_policy::{
     PlacementPolicySpec, PlacementPolicyStatus, PlacementSpec, RolloutSpec, RootSelector,
 };
 pub use traffic_policy::{TrafficPolicy, TrafficPolicySpec, TrafficPolicyStatus};
+pub use why::why;
 
 /// The namespace that Limen keeps its own objects in, on the hub and in members.
 pub const NAMESPACE: &str = "limen-system";

@@ -83,6 +83,8 @@ impl Gateway {
                 (Some(listener.local_addr().map_err(failed)?), Some(listener))
             }
         };
+        // From here on with the ports that the system has picked.
+        let options = Options { http: http.clone(), https: https.clone(), ..options };
         let shared = Arc::new(share(options, https.first().map_or(0, SocketAddr::port))?);
         let (announce, ready) = watch::channel(false);
 

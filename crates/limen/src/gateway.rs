@@ -234,7 +234,7 @@ impl Gateway {
     }
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("take a number from 0 to 1, such as 0.01 for one request in a hundred".to_owned()),

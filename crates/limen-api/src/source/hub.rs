@@ -52,10 +52,6 @@ impl Source for Hub {
                 }
             }
             let reporting = meet::keep_reporting(self.client.clone(), self.edge, own);
-            if self.edge == EdgeKind::Dns {
-                tokio::join!(self.follow(&publish), reporting);
-                return;
-            }
             let edges = self.follow_edges(&publish);
             tokio::join!(self.follow(&publish), reporting, edges);
         })
@@ -137,6 +133,7 @@ impl Hub {
                         zones: zones.now.clone(),
                         challenges: challenges.now.clone(),
                         secrets: secrets.now.values().cloned().collect(),
+                        ..Objects::default()
                     };
                     let kept = keeper.as_ref().map(|keeper| (keeper, objects.clone()));
                     if publish.send(News::Objects(objects)).await.is_err() {
@@ -187,7 +184,10 @@ impl Hub {
             if !edges.take(event, |edge| Some(meet::peer(edge))) || !edges.loaded {
                 continue;
             }
-            for ((_, name), _) in edges.now.iter().filter(|(_, peer)| meet::is_gone(peer)) {
+            // Gateways look after the objects of those that are gone; others may not.
+            let tidies = self.edge == EdgeKind::Gateway;
+            let gone = edges.now.iter().filter(|(_, peer)| tidies && meet::is_gone(peer));
+            for ((_, name), _) in gone {
                 tokio::spawn(meet::remove(self.client.clone(), name.clone()));
             }
             let now = edges.now.iter().map(|((_, name), peer)| (name.clone(), peer.clone()));

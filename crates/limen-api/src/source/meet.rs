@@ -47,11 +47,11 @@ pub(super) async fn keep_reporting(
     mut own: watch::Receiver<OwnEdge>,
 ) {
     let api: Api<Edge> = Api::all(client);
-    let mut complained = false;
+    let (mut complained, mut known) = (false, None);
     loop {
         let edge = own.borrow_and_update().clone();
         if let Some(report) = &edge.report {
-            match write(&api, kind, &edge, report).await {
+            match write(&api, kind, &edge, report, &mut known).await {
                 Ok(()) if report.stopping => return,
                 Ok(()) => complained = false,
                 Err(error) => {
@@ -72,29 +72,37 @@ pub(super) async fn keep_reporting(
     }
 }
 
+/// Writes the report; before it, unless the hub is `known` to have it, what else there is to know.
 async fn write(
     api: &Api<Edge>,
     kind: EdgeKind,
     own: &OwnEdge,
     report: &Arc<EdgeReport>,
+    known: &mut Option<EdgeSpec>,
 ) -> Result<(), kube::Error> {
-    let (addresses, locality) = (own.addresses.clone(), own.locality.clone());
-    let spec = EdgeSpec { kind, addresses, locality };
-    let mut edge = Edge::new(&own.name, spec);
+    let OwnEdge { addresses, ports, locality, .. } = own.clone();
+    let spec = EdgeSpec { kind, addresses, ports, locality };
+    let mut edge = Edge::new(&own.name, spec.clone());
     let how = PatchParams::apply(FIELD_MANAGER).force();
-    // The status goes first, as the object is there in all cases but the first.
     edge.metadata = ObjectMeta { name: Some(own.name.clone()), ..ObjectMeta::default() };
-    edge.status = Some((**report).clone());
-    match api.patch_status(&own.name, &how, &Patch::Apply(&edge)).await {
-        Ok(_) => return Ok(()),
-        // Nobody has heard of it yet, and need not.
-        Err(kube::Error::Api(status)) if status.code == 404 && report.stopping => return Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(error) => return Err(error),
+    // Twice, as somebody may have removed the object since it was written.
+    let mut gone = Ok(());
+    for _ in 0..2 {
+        if known.as_ref() != Some(&spec) && !report.stopping {
+            edge.status = None;
+            api.patch(&own.name, &how, &Patch::Apply(&edge)).await?;
+            *known = Some(spec.clone());
+        }
+        edge.status = Some((**report).clone());
+        match api.patch_status(&own.name, &how, &Patch::Apply(&edge)).await {
+            // Nobody has heard of it yet, and need not.
+            Err(kube::Error::Api(status)) if status.code == 404 && report.stopping => return Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                *known = None;
+                gone = Err(kube::Error::Api(status));
+            }
+            written => return written.map(drop),
+        }
     }
-    edge.status = None;
-    api.patch(&own.name, &how, &Patch::Apply(&edge)).await?;
-    edge.status = Some((**report).clone());
-    api.patch_status(&own.name, &how, &Patch::Apply(&edge)).await?;
-    Ok(())
+    gone
 }

@@ -23,7 +23,7 @@ pub use absence::Absence;
 pub use config::{ConfigError, ConfigFiles, read_objects};
 pub use hub::Hub;
 pub use listed::{Listed, events, is_answer, secret_data};
-pub use objects::{Key, Objects, SecretData};
+pub use objects::{Key, Objects, Origin, SecretData};
 pub use within::Within;
 
 /// What a source has to say.
@@ -53,6 +53,8 @@ pub struct OwnEdge {
     pub name: String,
     /// Names and addresses that clients reach it at.
     pub addresses: Vec<String>,
+    /// TCP ports that it takes connections of clients at.
+    pub ports: Vec<u16>,
     /// Where it is.
     pub locality: Locality,
     /// What it reports; nothing until it has something to report.

@@ -13,7 +13,7 @@ mod rates;
 mod report;
 mod share;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -47,11 +47,19 @@ pub(crate) struct Edges {
     shares: Shares,
 }
 
+/// Where clients come in, each once.
+fn ports(options: &Options) -> Vec<u16> {
+    let all = options.http.iter().chain(&options.https);
+    let ports: BTreeSet<u16> = all.map(std::net::SocketAddr::port).collect();
+    ports.into_iter().collect()
+}
+
 impl Edges {
     pub(crate) fn new(options: &Options) -> Self {
         let own = OwnEdge {
             name: options.name.clone(),
             addresses: options.addresses.clone(),
+            ports: ports(options),
             locality: options.locality.clone(),
             report: None,
         };

@@ -47,6 +47,7 @@ use self::policies::KnownPolicy;
 use self::proving::Proving;
 use self::writing::Record;
 use crate::connect::SecretData;
+use crate::connections::Connections;
 
 /// Roots that are compiled before anything else is listened to.
 const BATCH: usize = 500;
@@ -57,6 +58,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct TrafficOptions {
     /// The hub's API.
     pub api: ObjectApi,
+    /// Clients of members, for whoever else needs them.
+    pub connections: Connections,
     /// The domain under which roots without a host get one.
     pub domain: Option<String>,
     /// How hosts outside that domain are proven; they need no proof unless said.
@@ -68,7 +71,8 @@ pub struct TrafficOptions {
 impl TrafficOptions {
     /// The usual way.
     pub fn new(api: ObjectApi) -> Self {
-        Self { api, domain: None, verify_hosts: None, concurrency: 32 }
+        let connections = Connections::default();
+        Self { api, connections, domain: None, verify_hosts: None, concurrency: 32 }
     }
 }
 
