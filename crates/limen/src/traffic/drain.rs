@@ -109,10 +109,14 @@ impl Drain {
                     0 => "at once".to_owned(),
                     over => format!("in {over} s"),
                 };
+                let what = match backends {
+                    1 => "the traffic of 1 backend".to_owned(),
+                    many => format!("the traffic of {many} backends"),
+                };
                 match self.dry_run {
-                    true => println!("{backends} backends would leave {cluster} {how}."),
+                    true => println!("{cluster} would lose {what} {how}."),
                     false => println!(
-                        "{backends} backends leave {cluster} {how}; limen undrain {cluster} brings them back."
+                        "{cluster} loses {what} {how}; limen undrain {cluster} brings it back."
                     ),
                 }
             }
