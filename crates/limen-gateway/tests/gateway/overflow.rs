@@ -163,12 +163,12 @@ async fn a_cluster_that_says_it_is_idle_gets_no_more_than_was_declared() {
     let (stop, stopped) = watch::channel(false);
     let client = tokio::spawn(load(bed.clone(), Duration::from_millis(10), stopped));
     eventually("what it says is heard", async || {
-        let targets = bed.admin("/targets").await.body;
-        targets.contains("\"utilisation\":0.2")
+        let targets = bed.admin("/targets").await.body.replace(' ', "");
+        targets.contains("\"utilisation\":0.")
     })
     .await;
     // By its own word it could take five times what it gets, and soon everything.
-    eventually("the rest goes elsewhere for good", async || far.hits() > 300).await;
+    eventually("the rest goes elsewhere for good", async || far.hits() > 600).await;
     stop.send_replace(true);
     client.await.unwrap();
     assert!(idle.hits() > 0);

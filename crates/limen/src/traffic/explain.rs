@@ -164,12 +164,16 @@ fn value(asked: &Asked) -> Value {
 }
 
 fn print(asked: &Asked, gateway: Option<&str>) {
-    let rule = if asked.rule.is_empty() { "the default" } else { &asked.rule };
+    let rule = match asked.rule.as_str() {
+        "" => "the default".to_owned(),
+        path if path.starts_with('/') => format!("{path} of any host"),
+        rule => rule.to_owned(),
+    };
     let seen = match gateway {
         Some(gateway) => format!("as seen by {gateway}"),
         None => "as a gateway where the client is would see it (there is none yet)".to_owned(),
     };
-    println!("{rule} of {}, backend {}, {seen}", asked.global, asked.backend);
+    println!("{rule}, a rule of {}, backend {}, {seen}", asked.global, asked.backend);
     for step in &asked.explanation.steps {
         println!("  {}: {}", step.rule, step.detail);
         println!("    keeps {}", listed(&step.kept));

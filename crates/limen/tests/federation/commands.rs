@@ -116,7 +116,7 @@ async fn a_person_who_wonders_why_nobody_is_served_is_told() {
     let (hub, a) = (ApiServer::hub(), ApiServer::member());
     hub.join(&[&a]).await;
     let roots: Api<Ingress> = Api::default_namespaced(hub.client().await);
-    for name in ["web", "rival"] {
+    for name in ["web", "younger"] {
         let mut root = ingress();
         root["metadata"]["name"] = json!(name);
         let path = json!({"path": "/", "pathType": "Prefix",
@@ -126,8 +126,8 @@ async fn a_person_who_wonders_why_nobody_is_served_is_told() {
         roots.create(&PostParams::default(), &root).await.unwrap();
         eventually_says(&hub, &["status", &format!("ingress/{name}")], &["synced 1/1"]).await;
     }
-    let why = "shop.test belongs to the Ingress default/web, which is older";
-    eventually_says(&hub, &["status", "ingress/rival"], &["synced 1/1", why]).await;
+    let why = "shop.test/ belongs to the Ingress default/web, which is older";
+    eventually_says(&hub, &["status", "ingress/younger"], &["synced 1/1", why]).await;
     let asked = hub.limen(&["explain", "traffic", "shop.test"]);
     assert!(!asked.succeeded(), "{}", asked.all());
     let words = "asks for it, and no cluster is ready for it yet; limen status ingress/";
@@ -138,7 +138,7 @@ async fn a_person_who_wonders_why_nobody_is_served_is_told() {
     // Once the host is free, nothing is said any more.
     roots.delete("web", &DeleteParams::default()).await.unwrap();
     eventually("it is forgotten", async || {
-        let said = hub.limen(&["status", "ingress/rival"]).all();
+        let said = hub.limen(&["status", "ingress/younger"]).all();
         (said.contains("synced 1/1") && !said.contains("belongs to"), said)
     })
     .await;
