@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, Preconditions};
 use kube::{Api, Client};
-use limen_api::{Cluster, ClusterSpec, FederatedType, NAMESPACE, SecretReference};
+use limen_api::{Cluster, ClusterSpec, FederatedType, NAMESPACE, SecretReference, why};
 use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
 use limen_core::locality::Coordinates;
@@ -62,7 +62,7 @@ pub struct Joined {
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// Something could not be made or read.
-    #[error("cannot {step}: {error}")]
+    #[error("cannot {step}: {}", why(error))]
     Step {
         /// What was being done, to what.
         step: String,

@@ -132,6 +132,8 @@ struct Member {
     watchers: JoinSet<()>,
     verdict: ApiVerdict,
     reachable: bool,
+    /// Since it was last well, the hub has been told what it is.
+    described: bool,
 }
 
 type Done = (Arc<ObjectId>, Result<Outcome, Fault>);
@@ -154,6 +156,7 @@ impl Member {
             verdict: ApiVerdict { judged: Judged::default(), fault: None },
             // Until the first probe says otherwise; a wrong guess costs one failed request.
             reachable: true,
+            described: false,
         }
     }
 
@@ -169,8 +172,7 @@ impl Member {
             self.start_work(&mut work);
             if probes.is_empty() && next_probe <= Instant::now() {
                 next_probe = Instant::now() + self.options.probe_every;
-                let (api, describe) =
-                    (self.api.clone(), self.verdict.judged.verdict != Verdict::Healthy);
+                let (api, describe) = (self.api.clone(), !self.described);
                 probes.spawn(async move {
                     let healthy = probe::healthy(&api).await;
                     let described = match healthy.is_ok() && describe {
@@ -483,6 +485,9 @@ impl Member {
         if before.judged != self.verdict.judged || before.fault != self.verdict.fault {
             self.say(What::Api(self.verdict.clone()));
         }
+        self.described |= described.is_some();
+        // It may be another version that comes back.
+        self.described &= self.verdict.judged.verdict != Verdict::Unhealthy;
         if let Some(described) = described {
             self.say(What::Described(described));
         }

@@ -130,3 +130,29 @@ async fn a_kind_of_which_there_is_nothing_is_watched_only_when_it_is_used() {
     assert!(watch.contains("resourceVersion=5"), "{watch}");
     assert!(!before.iter().any(|question| question.contains("/configmaps")), "{before:?}");
 }
+
+#[tokio::test]
+async fn a_member_that_is_well_and_did_not_say_what_it_is_is_asked_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let asked = asked.clone();
+        async move {
+            if request.uri().path() == "/version" && asked.fetch_add(1, Ordering::SeqCst) < 3 {
+                return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+            }
+            let answer =
+                r#"{"gitVersion": "v1.2.3", "metadata": {"resourceVersion": "5"}, "items": []}"#;
+            Ok(Response::new(Body::from(answer.as_bytes().to_vec())))
+        }
+    });
+    let (_syncer, mut notices) = syncer(ObjectApi::new(kube::Client::new(service, "default")));
+    let described = async {
+        loop {
+            if let What::Described(found) = notices.recv().await.expect("somebody speaks").what {
+                return found.version;
+            }
+        }
+    };
+    let version = tokio::time::timeout(PATIENCE, described).await.expect("it is asked once only");
+    assert_eq!(version, "v1.2.3");
+}

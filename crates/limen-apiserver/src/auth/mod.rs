@@ -33,4 +33,4 @@ pub(crate) use service_account::{Reference, TokenIssuer, TokenRefusal};
 pub(crate) use static_tokens::StaticTokens;
 pub(crate) use tls::{ServingCertificate, TlsError, server_config};
 pub(crate) use token_request::{bound_object, token_request};
-pub(crate) use x509::certificate_identity;
+pub(crate) use x509::{certificate_end, certificate_identity};

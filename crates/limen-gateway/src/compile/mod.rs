@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use limen_core::decide::Vantage;
+use limen_core::decide::{Plan, Vantage};
 use limen_core::global::{Global, PathType};
 use limen_core::locality::Locality;
 use limen_core::route::{HostRules, RuleError};
@@ -30,7 +30,7 @@ pub(crate) struct Compiler {
     tls: Arc<ServerTls>,
     shared: Shared,
     compiled: HashMap<Key, Arc<Compiled>>,
-    /// Whether all of them have to be made again.
+    /// Whether the order of targets may be another in all of them.
     stale: bool,
     mutual: Vec<Mutual>,
 }
@@ -45,14 +45,16 @@ struct Compiled {
 }
 
 impl Compiler {
-    pub(crate) fn new(here: Locality, tls: Arc<ServerTls>) -> Self {
+    /// With `probe_all`, addresses are probed that nobody asks to be.
+    pub(crate) fn new(here: Locality, tls: Arc<ServerTls>, probe_all: bool) -> Self {
         let from = Vantage { here, ..Vantage::default() };
-        let (shared, compiled, mutual) = (Shared::default(), HashMap::new(), Vec::new());
+        let shared = Shared::new(probe_all);
+        let (compiled, mutual) = (HashMap::new(), Vec::new());
         Self { from, tls, shared, compiled, stale: false, mutual }
     }
 
     /// How long connections to clusters take has become known, or has changed. Whether that
-    /// matters: then everything has to be compiled again.
+    /// may matter: then everything has to be looked at again.
     pub(crate) fn measured(&mut self, latencies: &BTreeMap<String, f64>) -> bool {
         let mut matters = false;
         for (cluster, latency) in latencies {
@@ -67,7 +69,6 @@ impl Compiler {
             }
         }
         if matters {
-            // Nothing is current any more; what is known of addresses is kept all the same.
             self.stale = true;
         }
         matters
@@ -111,8 +112,8 @@ impl Compiler {
         for (key, global) in &objects.ingresses {
             let before = self.compiled.get(key);
             if let Some(before) = before
-                && !self.stale
                 && is_current(&before.ingress, key, global, objects)
+                && (!self.stale || is_planned_alike(&before.ingress, &self.from))
             {
                 all.push(before.clone());
                 continue;
@@ -140,6 +141,13 @@ fn is_current(before: &Ingress, key: &Key, global: &Arc<Global>, objects: &Objec
         };
     (Arc::ptr_eq(&before.global, global) || before.global == *global)
         && before.secrets.iter().all(same_secret)
+}
+
+/// Whether what was measured since leaves every backend's targets in their order.
+fn is_planned_alike(before: &Ingress, from: &Vantage) -> bool {
+    let Global { backends, traffic, .. } = &*before.global;
+    let mut both = backends.iter().zip(&before.backends);
+    both.all(|(backend, made)| Plan::seen_from(backend, traffic, from) == made.plan)
 }
 
 impl Compiled {

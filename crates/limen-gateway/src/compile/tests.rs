@@ -15,7 +15,7 @@ use limen_api::source::{Objects, SecretData};
 
 fn compiler() -> Compiler {
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
-    Compiler::new(Locality::default(), Arc::new(ServerTls::new(snapshot).unwrap()))
+    Compiler::new(Locality::default(), Arc::new(ServerTls::new(snapshot).unwrap()), true)
 }
 
 fn global(host: &str, ports: &[u16]) -> Global {
@@ -82,6 +82,46 @@ fn roots_that_lead_to_the_same_place_share_endpoint_and_probe() {
     let address = |host| backend(&snapshot, host).targets[0].addresses[0].clone();
     assert!(Arc::ptr_eq(&address("a.test").endpoint, &address("b.test").endpoint));
     assert!(!Arc::ptr_eq(&address("a.test"), &address("b.test")), "failures are each their own");
+}
+
+#[test]
+fn what_nobody_asks_to_be_probed_shares_one_prober_for_each_address() {
+    let root = |index: u16| {
+        let mut root = global(&format!("h{index}.test"), &[1, 2]);
+        root.traffic.health_check = None;
+        // What no rule leads to may not even be HTTP.
+        let target = Target { addresses: vec![Address::default()], ..Target::default() };
+        root.backends.push(Backend { name: "other".into(), targets: vec![target] });
+        root
+    };
+    let (snapshot, probes) = compiler().compile(&objects((0..1000).map(root)));
+    assert_eq!(probes.len(), 2, "for a thousand routes to two addresses");
+    let health =
+        |host| backend(&snapshot, host).targets[0].addresses[0].health.clone().expect("it has one");
+    assert!(Arc::ptr_eq(&health("h0.test"), &health("h999.test")));
+    let unused = snapshot.ingresses[0].backend("other").expect("it is there");
+    assert!(unused.targets[0].addresses[0].health.is_none());
+}
+
+#[test]
+fn what_was_measured_compiles_only_what_it_puts_in_another_order() {
+    let mut compiler = compiler();
+    let mut roots = ["alone.test", "choice.test"].map(|host| global(host, &[1]));
+    roots[0].backends[0].targets[0].cluster = "near".into();
+    let targets = ["far", "near"].map(|cluster| {
+        let addresses = vec![Address { host: "127.0.0.1".into(), port: 1 }];
+        Target { cluster: cluster.into(), addresses, ..Target::default() }
+    });
+    roots[1].backends[0].targets = targets.into();
+    let all = objects(roots);
+    let (first, _) = compiler.compile(&all);
+    assert!(compiler.measured(&[("far".to_owned(), 90.0), ("near".to_owned(), 9.0)].into()));
+    let (second, _) = compiler.compile(&all);
+    let same = |host| Arc::ptr_eq(&backend(&first, host), &backend(&second, host));
+    assert!(same("alone.test"), "there is no other order");
+    assert!(!same("choice.test"));
+    let nearest = backend(&second, "choice.test").plan.preferred().next();
+    assert_eq!(nearest.map(|(index, _)| index), Some(1));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What this gateway reports: how well it reaches targets, and what its clients want.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use limen_core::edge::{
@@ -8,10 +10,13 @@ use limen_core::edge::{
 };
 
 use super::rates::{Figures, Rates};
-use crate::health::Verdict;
+use crate::health::{Health, Verdict};
 use crate::metrics::BOUNDS;
-use crate::snapshot::{Backend, Snapshot};
+use crate::snapshot::{Backend, Snapshot, TargetState};
 use crate::upstream::{Address, milliseconds};
+
+/// Addresses of one cluster that are told of although they are well.
+const WELL: usize = 16;
 
 pub(super) fn report(snapshot: &Snapshot, rates: &Rates, clock: i64) -> EdgeReport {
     let backends = || snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends);
@@ -23,30 +28,49 @@ pub(super) fn report(snapshot: &Snapshot, rates: &Rates, clock: i64) -> EdgeRepo
     }
     let name = |demand: &Demand| (demand.global_ingress.clone(), demand.backend.clone());
     demand.sort_by_cached_key(name);
+    let targets = ways_in(backends().flat_map(|backend| &backend.targets), clock);
+    EdgeReport { observed_at: Some(clock), stopping: false, targets, demand }
+}
+
+/// How well addresses are reached. Thousands of routes may share one, and pods may be thousands:
+/// each is told once, and of those that are well only some of each cluster.
+fn ways_in<'a>(targets: impl Iterator<Item = &'a TargetState>, clock: i64) -> Vec<TargetReport> {
     let now = milliseconds(Instant::now());
-    let mut targets = BTreeMap::new();
-    for target in backends().flat_map(|backend| &backend.targets) {
+    let mut told: HashSet<(&str, *const Health)> = HashSet::new();
+    let mut found: BTreeMap<(&str, String), TargetReport> = BTreeMap::new();
+    for target in targets {
+        let cluster = target.target.cluster.as_str();
         for address in &target.addresses {
-            if targets.len() >= MAX_TARGETS {
-                break;
+            // One backend may find broken what another has not asked yet.
+            if let Some(health) = &address.health
+                && !told.insert((cluster, Arc::as_ptr(health)))
+                && !address.is_ejected(now)
+            {
+                continue;
             }
             let to = address.endpoint.destination.to_string();
-            let cluster = &target.target.cluster;
-            if let Some(found) = reached(cluster, to.clone(), address, now, clock) {
-                // One backend may find broken what another has not asked yet.
-                let known = targets.entry((cluster.clone(), to)).or_insert(found.clone());
-                if known.healthy && !found.healthy {
-                    *known = found;
+            let Some(report) = reached(cluster, &to, address, now, clock) else { continue };
+            match found.entry((cluster, to)) {
+                Entry::Vacant(slot) => drop(slot.insert(report)),
+                Entry::Occupied(mut known) if known.get().healthy && !report.healthy => {
+                    known.insert(report);
                 }
+                Entry::Occupied(_) => {}
             }
         }
     }
-    EdgeReport { observed_at: Some(clock), targets: targets.into_values().collect(), demand }
+    let mut well: HashMap<&str, usize> = HashMap::new();
+    found.retain(|(cluster, _), report| {
+        let well = well.entry(cluster).or_default();
+        *well += usize::from(report.healthy);
+        !report.healthy || *well <= WELL
+    });
+    found.into_values().take(MAX_TARGETS).collect()
 }
 
 fn reached(
     cluster: &str,
-    to: String,
+    to: &str,
     address: &Address,
     now: u64,
     clock: i64,
@@ -69,7 +93,7 @@ fn reached(
     let ago = i64::try_from(now.saturating_sub(since) / 1000).unwrap_or(0);
     Some(TargetReport {
         cluster: cluster.to_owned(),
-        address: Some(to),
+        address: Some(to.to_owned()),
         healthy,
         reason: (!healthy).then_some(reason),
         since: Some(clock - ago),
