@@ -8,6 +8,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostPa
 use limen_api::source::Objects;
 use limen_cloud::{DnsEndpoints, Place, Round, Settings, publish_once};
 use limen_core::global::{Address, Backend, Global, PathRule, PathType, Rule, Target};
+use limen_core::hold::Limits;
 use limen_core::publish::Publisher;
 use limen_testbed::ApiServer;
 
@@ -37,7 +38,17 @@ fn objects(hosts: &[(&str, &[&str])]) -> Objects {
 }
 
 async fn publish(place: &Place, owner: &str, objects: &Objects) -> Round {
-    let publisher = Publisher { owner: owner.into(), zone: "example.com".into(), lease: 60 };
+    publish_within(place, owner, objects, None).await
+}
+
+async fn publish_within(
+    place: &Place,
+    owner: &str,
+    objects: &Objects,
+    limits: Option<Limits>,
+) -> Round {
+    let publisher =
+        Publisher { owner: owner.into(), zone: "example.com".into(), lease: 60, limits };
     let settings = Settings { publisher, ttl: 30, dry_run: false };
     let start = Instant::now();
     // A kind is served a moment after it is defined.
@@ -108,6 +119,13 @@ async fn endpoints_are_written_changed_and_removed() {
             "limen.shop.example.com: shop.example.com 30 A [\"192.0.2.2\"]",
         ]
     );
+
+    // A hub that looks empty takes nothing away unless it may.
+    let guarded = publish_within(&place, "one", &objects(&[]), Some(Limits::default())).await;
+    assert!(guarded.changed.is_empty(), "{guarded:?}");
+    let held = guarded.held.unwrap().to_string();
+    assert_eq!(held, "nothing is to be published any more, and 1 names would be retracted");
+    assert_eq!(endpoints(&api).await.len(), 2);
 
     // Whoever wrote an object by hand keeps it.
     let by_hand = serde_json::from_value(serde_json::json!({

@@ -3,19 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem::discriminant;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 use crate::admin;
 use crate::compile::Compiler;
-use crate::edges::{Edges, TICK};
+use crate::edges::{Edges, TICK, withdraw};
 use crate::health::{Pace, keep_probing};
 use crate::snapshot::Snapshot;
 use crate::source::{News, Source};
 use crate::worker::Shared;
 use limen_api::source::Objects;
+
+/// How long others may take to be told that the gateway ends.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs until the gateway has stopped.
 pub(crate) async fn run(
@@ -34,11 +37,21 @@ pub(crate) async fn run(
         }
     }
     let edges = Edges::new(&shared.options);
-    tokio::spawn(source.run(publish, edges.own()));
+    let own = edges.own().clone();
+    tokio::spawn(source.run(publish, own.subscribe()));
+    let withdrawing = async {
+        shared.stop.cancelled().await;
+        withdraw(&own);
+        std::future::pending().await
+    };
     tokio::select! {
         () = obey(&shared, news, &ready, edges) => {}
+        () = withdrawing => {}
         () = shared.stopped.cancelled() => {}
     }
+    withdraw(&own);
+    // A source that tells others lets go of it when they have been told.
+    let _ = tokio::time::timeout(FAREWELL, own.closed()).await;
 }
 
 /// What the control thread knows.
@@ -134,7 +147,7 @@ fn latencies(snapshot: &Snapshot) -> Option<BTreeMap<String, f64>> {
                     let least = latencies.entry(cluster).or_insert(latency);
                     *least = least.min(latency);
                 }
-                None if !health.was_asked() => drop(waiting.insert(cluster)),
+                None if health.is_to_be_measured() => drop(waiting.insert(cluster)),
                 None => {}
             }
         }

@@ -18,6 +18,8 @@ pub struct Options {
     pub http: Vec<SocketAddr>,
     /// Where HTTPS is served.
     pub https: Vec<SocketAddr>,
+    /// Whether somebody else, from whom it is to take over, may listen there as well.
+    pub take_over: bool,
     /// Where the admin endpoints are.
     pub admin: Option<SocketAddr>,
     /// Where the gateway is.
@@ -92,6 +94,7 @@ impl Default for Options {
             name: format!("limen-{:08x}", crate::upstream::random() as u32),
             http: Vec::new(),
             https: Vec::new(),
+            take_over: false,
             admin: None,
             locality: Locality::default(),
             geography: Arc::default(),

@@ -70,6 +70,11 @@ pub(crate) struct Gateway {
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     https: Vec<SocketAddr>,
 
+    /// Share the ports with a gateway that runs already, to take over from it: stop that one when
+    /// this one is ready
+    #[arg(long)]
+    take_over: bool,
+
     /// Where to serve metrics, readiness and explanations
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
@@ -205,6 +210,7 @@ impl Gateway {
             name: self.name.clone().unwrap_or(defaults.name),
             http: self.http.clone(),
             https: self.https.clone(),
+            take_over: self.take_over,
             admin: self.admin,
             locality: Locality {
                 region: self.region.clone(),
@@ -228,7 +234,7 @@ impl Gateway {
     }
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("take a number from 0 to 1, such as 0.01 for one request in a hundred".to_owned()),

@@ -1,5 +1,5 @@
 //! Objects from a hub, watched: GlobalIngress objects, and with them Secrets for a gateway and
-//! zones for a DNS server.
+//! zones for a DNS server. A gateway sees no Secrets but the copies that the hub makes for it.
 //!
 //! The last objects are kept on disk. An edge that starts while the hub is away serves them, and
 //! one that runs while the hub goes away goes on with what it has.
@@ -10,18 +10,20 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Client;
 use kube::runtime::watcher;
+use kube::{Api, Client};
 use limen_core::edge::{EdgeKind, Peer};
 use limen_core::global::Global;
 use tokio::sync::{mpsc, watch};
 
 use super::absence::Absence;
 use super::keeper::Keeper;
-use super::listed::{Listed, events, is_answer, secret_data};
-use super::objects::{Objects, SecretData};
+use super::listed::{Listed, events, events_of, is_answer, secret_data};
+use super::objects::{Key, Objects, SecretData};
 use super::{News, OwnEdge, Running, Source, disk, meet};
-use crate::{DnsChallenge, DnsChallengeSpec, DnsZone, DnsZoneSpec, Edge, GlobalIngress};
+use crate::{
+    COPY_OF, DnsChallenge, DnsChallengeSpec, DnsZone, DnsZoneSpec, Edge, GATEWAYS, GlobalIngress,
+};
 
 /// Changes come in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
@@ -50,10 +52,6 @@ impl Source for Hub {
                 }
             }
             let reporting = meet::keep_reporting(self.client.clone(), self.edge, own);
-            if self.edge == EdgeKind::Dns {
-                tokio::join!(self.follow(&publish), reporting);
-                return;
-            }
             let edges = self.follow_edges(&publish);
             tokio::join!(self.follow(&publish), reporting, edges);
         })
@@ -80,10 +78,11 @@ impl Hub {
 
     async fn follow(&self, publish: &mpsc::Sender<News>) {
         let mut ingresses: Listed<Arc<Global>> = Listed::default();
-        let mut secrets: Listed<Arc<SecretData>> = Listed::default();
+        let mut secrets: Listed<(Key, Arc<SecretData>)> = Listed::default();
         let mut zones: Listed<Arc<DnsZoneSpec>> = Listed::default();
         let mut ingress_events = events::<GlobalIngress>(&self.client);
-        let mut secret_events = events::<Secret>(&self.client);
+        let copies: Api<Secret> = Api::namespaced(self.client.clone(), GATEWAYS);
+        let mut secret_events = events_of(copies);
         let mut zone_events = events::<DnsZone>(&self.client);
         let mut challenges: Listed<Arc<DnsChallengeSpec>> = Listed::default();
         let mut challenge_events = events::<DnsChallenge>(&self.client);
@@ -121,7 +120,7 @@ impl Hub {
                 }
                 Some(event) = secret_events.next(), if gateway => ("Secret", event.map(|event| {
                     let answer = is_answer(&event);
-                    due |= secrets.take(event, |object| Some(secret_data(object)));
+                    due |= secrets.take(event, |copy| Some((copy_of(copy)?, secret_data(copy))));
                     answer
                 })),
                 () = tokio::time::sleep(BURST), if due
@@ -133,7 +132,8 @@ impl Hub {
                         ingresses: ingresses.now.clone(),
                         zones: zones.now.clone(),
                         challenges: challenges.now.clone(),
-                        secrets: secrets.now.clone().into_iter().collect(),
+                        secrets: secrets.now.values().cloned().collect(),
+                        ..Objects::default()
                     };
                     let kept = keeper.as_ref().map(|keeper| (keeper, objects.clone()));
                     if publish.send(News::Objects(objects)).await.is_err() {
@@ -184,7 +184,10 @@ impl Hub {
             if !edges.take(event, |edge| Some(meet::peer(edge))) || !edges.loaded {
                 continue;
             }
-            for ((_, name), _) in edges.now.iter().filter(|(_, peer)| meet::is_gone(peer)) {
+            // Gateways look after the objects of those that are gone; others may not.
+            let tidies = self.edge == EdgeKind::Gateway;
+            let gone = edges.now.iter().filter(|(_, peer)| tidies && meet::is_gone(peer));
+            for ((_, name), _) in gone {
                 tokio::spawn(meet::remove(self.client.clone(), name.clone()));
             }
             let now = edges.now.iter().map(|((_, name), peer)| (name.clone(), peer.clone()));
@@ -193,6 +196,12 @@ impl Hub {
             }
         }
     }
+}
+
+/// The Secret that a Secret for gateways is a copy of.
+fn copy_of(copy: &Secret) -> Option<Key> {
+    let (namespace, name) = copy.metadata.annotations.as_ref()?.get(COPY_OF)?.split_once('/')?;
+    Some((namespace.to_owned(), name.to_owned()))
 }
 
 fn is_unknown_kind(error: &watcher::Error) -> bool {

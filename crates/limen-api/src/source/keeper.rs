@@ -17,6 +17,8 @@ use super::absence::Absence;
 use super::objects::Objects;
 use super::{News, disk};
 
+/// How long the last write is waited for.
+const LAST: Duration = Duration::from_secs(1);
 /// A write that takes longer is told of.
 const SLOW: Duration = Duration::from_secs(5);
 
@@ -32,6 +34,8 @@ struct State {
     next: Option<Objects>,
     /// Nothing more will come.
     closed: bool,
+    /// The thread has ended.
+    ended: bool,
 }
 
 impl Slot {
@@ -61,6 +65,7 @@ impl Keeper {
         let slot = Arc::new(Slot::default());
         let (theirs, name) = (slot.clone(), "limen-keeper".to_owned());
         std::thread::Builder::new().name(name).spawn(move || {
+            let _ended = Ended(&theirs);
             let mut absence = Absence::default();
             while let Some(objects) = theirs.next() {
                 let start = Instant::now();
@@ -91,13 +96,26 @@ impl Keeper {
     /// Has this written as soon as may be, unless something newer comes before. Never waits.
     pub(super) fn keep(&self, objects: Objects) {
         self.0.lock().next = Some(objects);
-        self.0.changed.notify_one();
+        self.0.changed.notify_all();
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.0.lock().closed = true;
-        self.0.changed.notify_one();
+        let mut state = self.0.lock();
+        state.closed = true;
+        self.0.changed.notify_all();
+        // What came last is written, if the disk is not to blame.
+        let _ = self.0.changed.wait_timeout_while(state, LAST, |state| !state.ended);
+    }
+}
+
+/// Says that the thread has ended.
+struct Ended<'a>(&'a Slot);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.lock().ended = true;
+        self.0.changed.notify_all();
     }
 }

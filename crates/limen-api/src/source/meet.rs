@@ -17,6 +17,8 @@ const FIELD_MANAGER: &str = "limen-gateway";
 const AGAIN: Duration = Duration::from_secs(2);
 /// An edge that has said nothing for so long is gone, and whoever finds its object removes it.
 const GONE: i64 = 3600;
+/// The same of one that has said that it ends: it may be on its way back.
+const STOPPED: i64 = 600;
 
 /// An edge as others see it.
 pub(super) fn peer(edge: &Edge) -> Peer {
@@ -28,7 +30,8 @@ pub(super) fn peer(edge: &Edge) -> Peer {
 pub(super) fn is_gone(peer: &Peer) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    peer.report.observed_at.is_some_and(|at| at < now - GONE)
+    let silent = if peer.report.stopping { STOPPED } else { GONE };
+    peer.report.observed_at.is_some_and(|at| at < now - silent)
 }
 
 /// Removes the object of an edge that is gone.
@@ -37,7 +40,7 @@ pub(super) async fn remove(client: kube::Client, name: String) {
     let _ = Api::<Edge>::all(client).delete(&name, &DeleteParams::default()).await;
 }
 
-/// Writes what this edge reports, whenever that changes.
+/// Writes what this edge reports, whenever that changes, until it has said that it ends.
 pub(super) async fn keep_reporting(
     client: kube::Client,
     kind: EdgeKind,
@@ -49,6 +52,7 @@ pub(super) async fn keep_reporting(
         let edge = own.borrow_and_update().clone();
         if let Some(report) = &edge.report {
             match write(&api, kind, &edge, report, &mut known).await {
+                Ok(()) if report.stopping => return,
                 Ok(()) => complained = false,
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
@@ -84,13 +88,15 @@ async fn write(
     // Twice, as somebody may have removed the object since it was written.
     let mut gone = Ok(());
     for _ in 0..2 {
-        if known.as_ref() != Some(&spec) {
+        if known.as_ref() != Some(&spec) && !report.stopping {
             edge.status = None;
             api.patch(&own.name, &how, &Patch::Apply(&edge)).await?;
             *known = Some(spec.clone());
         }
         edge.status = Some((**report).clone());
         match api.patch_status(&own.name, &how, &Patch::Apply(&edge)).await {
+            // Nobody has heard of it yet, and need not.
+            Err(kube::Error::Api(status)) if status.code == 404 && report.stopping => return Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 *known = None;
                 gone = Err(kube::Error::Api(status));

@@ -23,7 +23,7 @@ pub use absence::Absence;
 pub use config::{ConfigError, ConfigFiles, read_objects};
 pub use hub::Hub;
 pub use listed::{Listed, events, is_answer, secret_data};
-pub use objects::{Key, Objects, SecretData};
+pub use objects::{Key, Objects, Origin, SecretData};
 pub use within::Within;
 
 /// What a source has to say.

@@ -39,6 +39,14 @@ impl Secrets<'_> {
     }
 }
 
+/// How the addresses of a backend are reached, and probed.
+#[derive(Clone, Copy)]
+struct Reach<'a> {
+    /// With what tells apart those that must not share connections.
+    tls: Option<(&'a str, &'a Arc<UpstreamTls>)>,
+    probing: Probing<'a>,
+}
+
 /// How the addresses of a backend are probed.
 #[derive(Clone, Copy)]
 enum Probing<'a> {
@@ -96,8 +104,9 @@ impl Shared {
             let before = before
                 .and_then(|before| before.backends.iter().find(|old| old.name == backend.name));
             let probing = self.probing(global, named.contains(&backend.name));
-            let tls = tls.as_ref();
-            Arc::new(self.backend(&label, global, backend, before, tls, probing, from))
+            let tls = tls.as_ref().map(|(how, tls)| (how.as_str(), tls));
+            let reach = Reach { tls, probing };
+            Arc::new(self.backend(&label, global, backend, before, reach, from))
         });
         let backends: Vec<_> = backends.collect();
         for name in named {
@@ -126,8 +135,7 @@ impl Shared {
         global: &Global,
         backend: &global::Backend,
         before: Option<&Arc<Backend>>,
-        tls: Option<&(String, Arc<UpstreamTls>)>,
-        probing: Probing<'_>,
+        reach: Reach<'_>,
         from: &Vantage,
     ) -> Backend {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -138,7 +146,7 @@ impl Shared {
                     old.target.cluster == target.cluster && old.target.group == target.group
                 })
             });
-            self.target(global, target, old, tls, probing)
+            self.target(global, target, old, reach)
         });
         let targets = targets.collect();
         Backend {
@@ -157,10 +165,9 @@ impl Shared {
         global: &Global,
         target: &Target,
         before: Option<&TargetState>,
-        tls: Option<&(String, Arc<UpstreamTls>)>,
-        probing: Probing<'_>,
+        reach: Reach<'_>,
     ) -> TargetState {
-        let tls = tls.map(|(how, tls)| (how.as_str(), tls));
+        let Reach { tls, probing } = reach;
         let endpoint_tls = tls.filter(|_| target.protocol == Protocol::Https);
         let now = milliseconds(Instant::now());
         let addresses = target.addresses.iter().map(|address| {

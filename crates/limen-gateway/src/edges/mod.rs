@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use limen_api::source::OwnEdge;
-use limen_core::edge::{EdgeKind, Peer};
+use limen_core::edge::{EdgeKind, EdgeReport, Peer};
 
 use tokio::sync::watch;
 
@@ -73,8 +73,8 @@ impl Edges {
     }
 
     /// What sources pass on to others.
-    pub(crate) fn own(&self) -> watch::Receiver<OwnEdge> {
-        self.own.subscribe()
+    pub(crate) fn own(&self) -> &watch::Sender<OwnEdge> {
+        &self.own
     }
 
     /// All edges, as they are now.
@@ -84,6 +84,7 @@ impl Edges {
         let before = std::mem::take(&mut self.peers);
         for (name, peer) in edges {
             let gone = peer.report.observed_at.is_none_or(|at| at < clock - FORGOTTEN);
+            let gone = gone || peer.report.stopping;
             if name == own || peer.kind != EdgeKind::Gateway || gone {
                 continue;
             }
@@ -104,7 +105,7 @@ impl Edges {
 
     fn publish(&mut self, snapshot: &Snapshot, now: Instant) {
         // A source that knows no other edges lets go of it.
-        if self.own.receiver_count() == 0 {
+        if self.own.receiver_count() == 0 || is_withdrawn(&self.own.borrow()) {
             return;
         }
         let since = self.published.map(|at| now - at);
@@ -126,6 +127,23 @@ impl Edges {
         let wanted = backends.map(|backend| (backend.id, self.rates.wanted(backend)));
         wanted.filter(|(_, wanted)| *wanted > 0.0).collect()
     }
+}
+
+/// Tells others that this gateway takes no more clients, and has no more opinions.
+pub(crate) fn withdraw(own: &watch::Sender<OwnEdge>) {
+    own.send_if_modified(|own| {
+        let news = !is_withdrawn(own);
+        if news {
+            let (observed_at, stopping) = (Some(clock()), true);
+            let report = EdgeReport { observed_at, stopping, ..EdgeReport::default() };
+            own.report = Some(Arc::new(report));
+        }
+        news
+    });
+}
+
+fn is_withdrawn(own: &OwnEdge) -> bool {
+    own.report.as_ref().is_some_and(|report| report.stopping)
 }
 
 fn clock() -> i64 {

@@ -29,7 +29,7 @@ pub(super) fn report(snapshot: &Snapshot, rates: &Rates, clock: i64) -> EdgeRepo
     let name = |demand: &Demand| (demand.global_ingress.clone(), demand.backend.clone());
     demand.sort_by_cached_key(name);
     let targets = ways_in(backends().flat_map(|backend| &backend.targets), clock);
-    EdgeReport { observed_at: Some(clock), targets, demand }
+    EdgeReport { observed_at: Some(clock), stopping: false, targets, demand }
 }
 
 /// How well addresses are reached. Thousands of routes may share one, and pods may be thousands:

@@ -147,9 +147,9 @@ impl Health {
         self.since.load(Ordering::Relaxed)
     }
 
-    /// Whether one probe at least has come to an end.
-    pub(crate) fn was_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+    /// Whether how long a connection takes will be known when the first probe has come to an end.
+    pub(crate) fn is_to_be_measured(&self) -> bool {
+        !self.question.usual && !self.asked.load(Ordering::Relaxed)
     }
 
     /// Whether enough probes that began after this moment were answered, and none was not.
@@ -164,8 +164,12 @@ impl Health {
     }
 
     /// A connection took so long. A single one says little, and one that took long says more of
-    /// how busy somebody was than of how far away they are.
+    /// how busy somebody was than of how far away they are. Usual checks are too few to say who is
+    /// nearer.
     fn connected(&self, took: Duration) {
+        if self.question.usual {
+            return;
+        }
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
         let smooth = match self.latency.load(Ordering::Relaxed) {
             0 => micros,

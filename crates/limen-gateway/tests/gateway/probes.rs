@@ -161,6 +161,9 @@ impl Source for Heard {
             let _ = publish.send(News::Objects(self.0)).await;
             while own.changed().await.is_ok() {
                 let report = own.borrow_and_update().report.clone();
+                if report.as_ref().is_some_and(|report| report.stopping) {
+                    return;
+                }
                 if report.is_some_and(|report| self.1.send(report).is_err()) {
                     return;
                 }

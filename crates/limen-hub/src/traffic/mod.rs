@@ -12,6 +12,7 @@
 //! force of a policy is in its status.
 
 mod asking;
+mod certificates;
 mod compiling;
 mod edges;
 mod members;
@@ -39,6 +40,7 @@ pub use self::edges::Front;
 pub(crate) use self::edges::changed;
 pub use self::proving::VerifyHosts;
 
+use self::certificates::Certificates;
 use self::compiling::Known;
 use self::members::Link;
 use self::policies::KnownPolicy;
@@ -140,6 +142,8 @@ struct World {
     secrets: BTreeMap<String, SecretData>,
     reconnect: bool,
     edges: BTreeMap<String, Edge>,
+    /// When a new report of each came last, by the clock of the hub.
+    heard: BTreeMap<String, i64>,
     /// Gateways whose addresses are shown.
     live: BTreeSet<String>,
     /// What the edges agree on, by cluster and address.
@@ -164,6 +168,7 @@ struct World {
     /// GlobalIngress objects that somebody else wrote: they are left alone.
     foreign: BTreeSet<Key>,
 
+    certificates: Certificates,
     dirty: BTreeSet<RootId>,
     /// Roots that there will be more to say about, and when.
     odd_until: BTreeSet<(i64, RootId)>,
@@ -184,6 +189,7 @@ impl World {
             secrets: BTreeMap::new(),
             reconnect: true,
             edges: BTreeMap::new(),
+            heard: BTreeMap::new(),
             live: BTreeSet::new(),
             judged: BTreeMap::new(),
             unspoken: BTreeMap::new(),
@@ -198,6 +204,7 @@ impl World {
             by_ingress: HashMap::new(),
             globals: HashMap::new(),
             foreign: BTreeSet::new(),
+            certificates: Certificates::default(),
             dirty: BTreeSet::new(),
             odd_until: BTreeSet::new(),
             records: Queue::default(),

@@ -47,7 +47,10 @@ pub(super) async fn collect(hub: &Client, config: &Config, questions: &Questions
         .collect()
         .await;
     let edges: Vec<Edge> = list(hub, "edges", &mut facts).await;
-    facts.edges = stream::iter(edges).map(edge).buffered(TOGETHER).collect().await;
+    // Those that have said that they end are missed by nobody.
+    let running =
+        edges.into_iter().filter(|edge| !edge.status.as_ref().is_some_and(|it| it.stopping));
+    facts.edges = stream::iter(running).map(edge).buffered(TOGETHER).collect().await;
     let zones: Vec<DnsZone> = list(hub, "zones", &mut facts).await;
     let zone = |found: DnsZone| zone(found, questions);
     facts.zones = stream::iter(zones).map(zone).buffered(TOGETHER).collect().await;
