@@ -12,9 +12,12 @@ use crate::connect::{ConnectError, SecretData, member_client};
 /// What a client is made from: a change takes a new one.
 pub(crate) type MadeFrom = (ClusterSpec, SecretData);
 
+/// Clients by the names of members.
+type Known = HashMap<String, (MadeFrom, Weak<ObjectApi>)>;
+
 /// The clients of members that somebody uses at present.
 #[derive(Clone, Default)]
-pub struct Connections(Arc<Mutex<HashMap<String, (MadeFrom, Weak<ObjectApi>)>>>);
+pub struct Connections(Arc<Mutex<Known>>);
 
 impl Connections {
     /// The client of a member: the one that others use, unless it was made from something else.
