@@ -1,5 +1,7 @@
 //! `limen dns` as a process: answers from files, and from a hub that goes away.
 
+#[path = "process/hub.rs"]
+mod hub;
 mod process;
 
 use std::net::UdpSocket;
@@ -11,7 +13,8 @@ use kube::{Api, CustomResourceExt};
 use limen_api::{Edge, GlobalIngress};
 use serde_json::{Value, json};
 
-use process::{Process, client, free_port};
+use hub::{client, hub};
+use process::{Process, free_port};
 
 /// The first address that `shop.example.com` has, if any.
 fn look_up(port: u16) -> Option<[u8; 4]> {
@@ -60,7 +63,7 @@ fn answers_come_from_a_folder() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_answers_while_its_hub_is_away_also_after_a_restart() {
     let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let hub = Process::hub(data.path());
+    let hub = hub(data.path());
     let client = client(data.path()).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.create(&PostParams::default(), &GlobalIngress::crd()).await.unwrap();

@@ -1,5 +1,7 @@
 //! `limen gateway` as a process: routes from files, from a hub that goes away, from one cluster.
 
+#[path = "process/hub.rs"]
+mod hub;
 mod process;
 
 use std::io::{Read, Write};
@@ -13,7 +15,8 @@ use kube::{Api, CustomResourceExt};
 use limen_api::GlobalIngress;
 use serde_json::{Value, json};
 
-use process::{Process, client, free_port};
+use hub::{client, hub};
+use process::{Process, free_port};
 
 /// Something that answers every connection with `hello`.
 fn upstream() -> SocketAddr {
@@ -80,7 +83,7 @@ fn routes_come_from_a_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_serves_while_its_hub_is_away_also_after_a_restart() {
     let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let hub = Process::hub(data.path());
+    let hub = hub(data.path());
     let client = client(data.path()).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.create(&PostParams::default(), &GlobalIngress::crd()).await.unwrap();
@@ -122,7 +125,7 @@ async fn a_gateway_serves_while_its_hub_is_away_also_after_a_restart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_is_the_ingress_controller_of_a_cluster() {
     let data = tempfile::tempdir().unwrap();
-    let _cluster = Process::hub(data.path());
+    let _cluster = hub(data.path());
     let client = client(data.path()).await;
     let services: Api<k8s_openapi::api::core::v1::Service> =
         Api::default_namespaced(client.clone());

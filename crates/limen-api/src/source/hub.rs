@@ -17,6 +17,7 @@ use limen_core::global::Global;
 use tokio::sync::{mpsc, watch};
 
 use super::absence::Absence;
+use super::burst::Burst;
 use super::keeper::Keeper;
 use super::listed::{Listed, events, events_of, is_answer, secret_data};
 use super::objects::{Key, Objects, SecretData};
@@ -25,8 +26,8 @@ use crate::{
     COPY_OF, DnsChallenge, DnsChallengeSpec, DnsZone, DnsZoneSpec, Edge, GATEWAYS, GlobalIngress,
 };
 
-/// Changes come in bursts; this is how long one is waited for.
-const BURST: Duration = Duration::from_millis(5);
+/// Changes come in bursts; one is over after so long a pause.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The hub.
 pub struct Hub {
@@ -90,8 +91,9 @@ impl Hub {
         let (gateway, dns) = (self.edge == EdgeKind::Gateway, self.edge == EdgeKind::Dns);
         let keeper = self.keeper(publish);
         let mut absence = Absence::default();
-        let mut due = false;
+        let mut burst = Burst::new(PAUSE);
         loop {
+            let mut due = false;
             let heard = tokio::select! {
                 Some(event) = ingress_events.next() => ("GlobalIngress", event.map(|event| {
                     let answer = is_answer(&event);
@@ -114,7 +116,7 @@ impl Hub {
                 Some(event) = challenge_events.next(), if dns => {
                     if let Ok(event) = event {
                         let kept = |object: &DnsChallenge| Some(Arc::new(object.spec.clone()));
-                        due |= challenges.take(event, kept);
+                        burst.add(challenges.take(event, kept), Instant::now());
                     }
                     continue;
                 }
@@ -123,11 +125,8 @@ impl Hub {
                     due |= secrets.take(event, |copy| Some((copy_of(copy)?, secret_data(copy))));
                     answer
                 })),
-                () = tokio::time::sleep(BURST), if due
-                    && ingresses.loaded
-                    && (secrets.loaded || zones.loaded) =>
-                {
-                    due = false;
+                () = burst.over(), if ingresses.loaded && (secrets.loaded || zones.loaded) => {
+                    burst.clear();
                     let objects = Objects {
                         ingresses: ingresses.now.clone(),
                         zones: zones.now.clone(),
@@ -147,6 +146,7 @@ impl Hub {
             };
             let (kind, outcome) = heard;
             let now = Instant::now();
+            burst.add(due, now);
             match outcome {
                 Ok(true) => {
                     if let Some(away) = absence.answered(kind, now) {

@@ -1,6 +1,7 @@
 //! Where an edge (a gateway or a DNS server) gets the objects from that it obeys.
 
 mod absence;
+mod burst;
 mod config;
 mod disk;
 mod hub;
@@ -20,6 +21,7 @@ use limen_core::locality::Locality;
 use tokio::sync::{mpsc, watch};
 
 pub use absence::Absence;
+pub use burst::Burst;
 pub use config::{ConfigError, ConfigFiles, read_objects};
 pub use hub::Hub;
 pub use listed::{Listed, events, is_answer, secret_data};

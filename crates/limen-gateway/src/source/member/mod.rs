@@ -24,11 +24,11 @@ use tokio::sync::{mpsc, watch};
 
 use super::{News, Running, Source};
 use limen_api::source::{
-    Absence, Listed, Objects, OwnEdge, SecretData, events, is_answer, secret_data,
+    Absence, Burst, Listed, Objects, OwnEdge, SecretData, events, is_answer, secret_data,
 };
 
-/// Pods come and go in bursts; this is how long one is waited for.
-const BURST: Duration = Duration::from_millis(10);
+/// Pods come and go in bursts; one is over after so long a pause.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// One cluster.
 pub struct Member {
@@ -80,7 +80,7 @@ impl Member {
         let mut slices = events::<EndpointSlice>(&self.client);
         let mut secrets = events::<Secret>(&self.client);
         let mut absence = Absence::default();
-        let mut due = false;
+        let mut burst = Burst::new(PAUSE);
         loop {
             let (kind, heard) = tokio::select! {
                 Some(event) = ingresses.next() => {
@@ -98,8 +98,8 @@ impl Member {
                 Some(event) = secrets.next() => {
                     ("Secret", take(event, &mut index.secrets, |secret| Some(secret_data(secret))))
                 }
-                () = tokio::time::sleep(BURST), if due && index.loaded() => {
-                    due = false;
+                () = burst.over(), if index.loaded() => {
+                    burst.clear();
                     let objects = self.objects(&index);
                     if publish.send(News::Objects(objects)).await.is_err() {
                         return;
@@ -114,7 +114,7 @@ impl Member {
             let now = Instant::now();
             match heard {
                 Ok((answer, changed)) => {
-                    due |= changed;
+                    burst.add(changed, now);
                     if let Some(away) = answer.then(|| absence.answered(kind, now)).flatten() {
                         tracing::info!(?away, "the cluster is back");
                     }
