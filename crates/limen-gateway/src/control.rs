@@ -9,10 +9,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 use crate::admin;
-use crate::compile::Compiler;
+use crate::compile::{Compiler, Probed};
 use crate::edges::{Edges, TICK};
 use crate::health::keep_probing;
-use crate::snapshot::Snapshot;
 use crate::source::{News, Source};
 use crate::worker::Shared;
 use limen_api::source::Objects;
@@ -100,9 +99,9 @@ impl Control<'_> {
 
     fn tick(&mut self) {
         let snapshot = self.shared.snapshot.load_full();
-        self.edges.tick(&snapshot, &self.shared.options);
-        self.shared.rates.store(Arc::new(self.edges.wanted(&snapshot)));
-        let latencies = latencies(&snapshot);
+        self.edges.tick(&snapshot, self.compiler.probed(), &self.shared.options);
+        self.shared.rates.store(Arc::new(self.edges.wanted()));
+        let latencies = latencies(self.compiler.probed());
         if let Some(objects) = &self.objects
             && self.compiler.measured(&latencies)
         {
@@ -113,16 +112,13 @@ impl Control<'_> {
 }
 
 /// How long a connection to each cluster takes, for those that are probed.
-fn latencies(snapshot: &Snapshot) -> BTreeMap<String, f64> {
+fn latencies(probed: &Probed) -> BTreeMap<String, f64> {
     let mut latencies: BTreeMap<String, f64> = BTreeMap::new();
-    let backends = snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends);
-    for target in backends.flat_map(|backend| &backend.targets) {
-        let health = target.addresses.iter().filter_map(|address| address.health.as_ref());
-        for latency in health.filter_map(|health| health.latency()) {
-            match latencies.get_mut(&target.target.cluster) {
-                Some(least) => *least = least.min(latency),
-                None => drop(latencies.insert(target.target.cluster.clone(), latency)),
-            }
+    for (cluster, health) in probed.iter() {
+        let Some(latency) = health.latency() else { continue };
+        match latencies.get_mut(cluster) {
+            Some(least) => *least = least.min(latency),
+            None => drop(latencies.insert(cluster.to_owned(), latency)),
         }
     }
     latencies

@@ -7,53 +7,74 @@ use limen_core::edge::{
     Demand, EdgeReport, MAX_DEMAND, MAX_REASON, MAX_TARGETS, Sent, TargetReport,
 };
 
+use super::Busy;
 use super::rates::{Figures, Rates};
-use crate::health::Verdict;
+use crate::compile::Probed;
+use crate::health::{Health, Verdict};
 use crate::metrics::BOUNDS;
-use crate::snapshot::{Backend, Snapshot};
-use crate::upstream::{Address, milliseconds};
+use crate::snapshot::Backend;
+use crate::upstream::{Destination, milliseconds};
 
-pub(super) fn report(snapshot: &Snapshot, rates: &Rates, clock: i64) -> EdgeReport {
-    let backends = || snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends);
-    let mut demand: Vec<Demand> =
-        backends().filter_map(|backend| demand_of(backend, rates)).collect();
+pub(super) fn report(
+    probed: &Probed,
+    busy: &[Busy<'_>],
+    rates: &Rates,
+    clock: i64,
+) -> EdgeReport {
+    let demand = busy.iter().filter_map(|busy| demand_of(busy.backend, rates));
+    let mut demand: Vec<Demand> = demand.collect();
     if demand.len() > MAX_DEMAND {
         demand.sort_by(|a, b| b.requests_per_second.total_cmp(&a.requests_per_second));
         demand.truncate(MAX_DEMAND);
     }
     let name = |demand: &Demand| (demand.global_ingress.clone(), demand.backend.clone());
     demand.sort_by_cached_key(name);
+    let targets = targets(probed, busy, clock);
+    EdgeReport { observed_at: Some(clock), targets, demand }
+}
+
+/// What is known of addresses by probing them, and which of them are ejected.
+fn targets(probed: &Probed, busy: &[Busy<'_>], clock: i64) -> Vec<TargetReport> {
     let now = milliseconds(Instant::now());
-    let mut targets = BTreeMap::new();
-    for target in backends().flat_map(|backend| &backend.targets) {
-        for address in &target.addresses {
-            if targets.len() >= MAX_TARGETS {
-                break;
-            }
-            let to = address.endpoint.destination.to_string();
-            let cluster = &target.target.cluster;
-            if let Some(found) = reached(cluster, to.clone(), address, now, clock) {
-                // One backend may find broken what another has not asked yet.
-                let known = targets.entry((cluster.clone(), to)).or_insert(found.clone());
-                if known.healthy && !found.healthy {
-                    *known = found;
-                }
+    let mut found = BTreeMap::new();
+    let mut add = |cluster: &str, to: &Destination, health: Option<&Health>, ejected: bool| {
+        let key = (cluster.to_owned(), to.to_string());
+        if found.len() >= MAX_TARGETS && !found.contains_key(&key) {
+            return;
+        }
+        let Some(new) = reached(cluster, to, health, ejected, now, clock) else { return };
+        // One backend may find broken what another has not asked yet.
+        let known = found.entry(key).or_insert_with(|| new.clone());
+        if known.healthy && !new.healthy {
+            *known = new;
+        }
+    };
+    // First what is broken: there may not be room for all. Only who is asked can be ejected.
+    for target in busy.iter().flat_map(|busy| &busy.backend.targets) {
+        for address in target.addresses.iter().filter(|address| address.is_ejected(now)) {
+            let (to, health) = (&address.endpoint.destination, address.health.as_deref());
+            add(&target.target.cluster, to, health, true);
+        }
+    }
+    for broken in [true, false] {
+        for (cluster, health) in probed.iter() {
+            if (health.verdict() == Verdict::Unhealthy) == broken {
+                add(cluster, &health.destination, Some(health), false);
             }
         }
     }
-    EdgeReport { observed_at: Some(clock), targets: targets.into_values().collect(), demand }
+    found.into_values().collect()
 }
 
 fn reached(
     cluster: &str,
-    to: String,
-    address: &Address,
+    to: &Destination,
+    health: Option<&Health>,
+    ejected: bool,
     now: u64,
     clock: i64,
 ) -> Option<TargetReport> {
-    let health = address.health.as_ref();
-    let verdict = health.map_or(Verdict::Unknown, |health| health.verdict());
-    let ejected = address.is_ejected(now);
+    let verdict = health.map_or(Verdict::Unknown, Health::verdict);
     if verdict == Verdict::Unknown && !ejected {
         return None;
     }
@@ -69,7 +90,7 @@ fn reached(
     let ago = i64::try_from(now.saturating_sub(since) / 1000).unwrap_or(0);
     Some(TargetReport {
         cluster: cluster.to_owned(),
-        address: Some(to),
+        address: Some(to.to_string()),
         healthy,
         reason: (!healthy).then_some(reason),
         since: Some(clock - ago),
@@ -80,10 +101,10 @@ fn reached(
 fn demand_of(backend: &Backend, rates: &Rates) -> Option<Demand> {
     let of = rates.of(backend)?;
     let mut clusters = Vec::new();
-    for state in &backend.targets {
+    for (index, state) in backend.targets.iter().enumerate() {
         let target = &state.target;
-        let Some(rates) = of.target(&target.cluster, target.group.as_ref()) else { continue };
-        let lately = rates.lately(&state.metrics);
+        let Some(rates) = of.target(index, state) else { continue };
+        let lately = rates.lately();
         if lately.requests == 0 && rates.sent.get() == 0.0 {
             continue;
         }
