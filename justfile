@@ -19,7 +19,7 @@ deny:
 
 # Tests against real etcd and real Kubernetes. Builds the binaries on first use (about 10 minutes).
 e2e:
-    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo test --workspace --features e2e
+    COREDNS="$(tools/coredns)" KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo test --workspace --features e2e
 
 # The store beside a real etcd: writes, memory, start, watches.
 bench-store *arguments:
@@ -51,10 +51,17 @@ soak *arguments:
     cargo build --release -p limen
     tools/soak-gateway {{arguments}}
 
-# The DNS server beside Knot and, with --coredns PATH, CoreDNS: CPU time for each answer.
+# The DNS server beside Knot and CoreDNS: CPU time for each answer. Then how soon a changed verdict is in the answers of 10,000 names.
 bench-dns *arguments:
     cargo build --release -p limen
-    tools/bench-dns {{arguments}}
+    COREDNS="$(tools/coredns)" tools/bench-dns {{arguments}}
+    tools/bench-dns-verdicts --snapshot
+    tools/bench-dns-verdicts --probes
+
+# From the death of a cluster to the first right answer of a client behind unbound, at TTL 5 and 30 (about five minutes).
+bench-dns-failover *arguments:
+    cargo build --release -p limen
+    tools/bench-dns-failover {{arguments}}
 
 # Limen and a real kube-apiserver answer the same requests; every difference is listed or printed.
 blackbox:

@@ -1,6 +1,6 @@
 // What a person does on the page, done by a script.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, existsSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -13,58 +13,69 @@ const say = (text) => console.log(`  ${text}`);
 async function federation() {
   const folder = mkdtempSync(join(tmpdir(), 'limen-up-'));
   const child = spawn(limen, ['up', '--port-base', '0', '--data-dir', folder], { stdio: ['ignore', 'pipe', 'inherit'] });
-  let ended = false;
-  child.on('exit', () => { ended = true; });
-  const file = join(folder, 'up.json');
-  while (!existsSync(file)) {
-    if (ended) throw new Error('limen up ended before it was ready');
-    await pause(100);
-  }
-  await pause(100);
+  const ended = new Promise((done) => { child.on('exit', (code) => done(code ?? 'a signal')); });
   const stop = async () => {
     child.kill('SIGTERM');
-    while (!ended) await pause(50);
+    await ended;
     rmSync(folder, { recursive: true, force: true });
   };
-  return { ...JSON.parse(readFileSync(file)), stop };
+  // All addresses are written down before this is said.
+  const ready = new Promise((done) => {
+    let said = '';
+    child.stdout.on('data', (data) => {
+      said += data;
+      if (said.includes('Press Ctrl-C')) done(null);
+    });
+  });
+  const code = await Promise.race([ready, ended]);
+  if (code !== null) throw new Error(`limen up ended with ${code} before it was ready`);
+  return { ...JSON.parse(readFileSync(join(folder, 'up.json'))), stop };
 }
 
 // Clients that never stop asking; what fails is counted.
 function clients(address) {
   const counts = { good: 0, bad: 0 };
+  let why = '';
+  const failed = (reason) => {
+    counts.bad += 1;
+    why ||= reason;
+  };
   let going = true;
   const one = async () => {
     while (going) {
-      await fetch(`http://${address}/`).then((answer) => {
-        counts[answer.ok ? 'good' : 'bad'] += 1;
-        return answer.text();
-      }).catch(() => { counts.bad += 1; });
+      await fetch(`http://${address}/`).then(async (answer) => {
+        const text = await answer.text();
+        if (answer.ok) counts.good += 1;
+        else failed(`${answer.status} ${text}`);
+      }).catch((problem) => failed(problem.cause?.message ?? problem.message));
       await pause(20);
     }
   };
   const all = Promise.all([one(), one(), one(), one()]);
-  return { counts, stop: async () => { going = false; await all; } };
+  return { counts, why: () => why, stop: async () => { going = false; await all; } };
 }
 
+const LIVE = "document.querySelector('#state').dataset.state === 'live'";
 const row = (name) => `[...document.querySelectorAll('#clusters tbody tr')].find((row) => row.querySelector('b')?.textContent === '${name}')`;
 const rate = (name) => `Number(${row(name)}.children[2].textContent)`;
-const button = (text, name) => `document.querySelector('[data-key="${text} ${name}"]')`;
+const button = (text, name) => `[data-key="${text} ${name}"]`;
 
 async function confirm(browser, label) {
   await browser.until('the preview can be confirmed', "document.querySelector('#preview').open && !document.querySelector('#preview .main').disabled");
-  const shown = await browser.value("document.querySelector('#preview .body').textContent");
+  const shown = await browser.value("[...document.querySelectorAll('#preview .body p')].map((line) => line.textContent).join(' ')");
   if (!shown) throw new Error(`the preview of ${label} says nothing`);
   say(`preview of ${label}: ${shown}`);
-  await browser.value("document.querySelector('#preview .main').click()");
+  await browser.click('#preview .main');
+  await browser.until('the preview is closed', "!document.querySelector('#preview').open");
 }
 
 // Half and half through the preview, and back to the nearest.
 async function shareByWeight(browser, first, second) {
-  const share = `document.querySelector('[data-key="Share default/hello"]')`;
+  const share = button('Share', 'default/hello');
   const set = (name, value) => `(() => { const input = document.querySelector('#preview [name="${name}"]'); input.value = '${value}'; input.dispatchEvent(new Event('input', { bubbles: true })); })()`;
   const choose = (how) => `document.querySelector('#preview [name="how"][value="${how}"]').click()`;
   const then = (name) => `[...document.querySelectorAll('#preview tbody tr')].find((row) => row.firstChild.textContent === '${name}')?.lastChild.textContent`;
-  await browser.value(`${share}.click()`);
+  await browser.click(share);
   await browser.until('the form is there', "document.querySelector('#preview').open");
   await browser.value(choose('canary'));
   await browser.until('a canary nobody runs is refused', "document.querySelector('#preview .main').disabled && document.querySelector('#preview .error').textContent.includes('canary')");
@@ -79,62 +90,66 @@ async function shareByWeight(browser, first, second) {
   await browser.screenshot(join(out, 'weights-preview.png'));
   await confirm(browser, 'weights');
   const near = (one, other) => `${rate(one)} > 1 && ${rate(other)} > 1 && ${rate(one)} < 2 * ${rate(other)} && ${rate(other)} < 2 * ${rate(one)}`;
-  await browser.until('both have the same', near(first, second), 60);
+  await browser.until('both have the same', near(first, second));
   say('half and half; screenshot weights.png');
   await browser.screenshot(join(out, 'weights.png'));
-  await browser.value(`${share}.click()`);
+  await browser.click(share);
   await browser.until('the form is there', "document.querySelector('#preview').open");
   await browser.value(choose('nearest'));
   await browser.until('the preview shows the nearest', `${then(first)} === '100 %'`);
   await confirm(browser, 'nearest');
-  await browser.until('the nearest has everything', `${rate(first)} > 1 && ${rate(second)} < 1`, 60);
+  await browser.until('the nearest has everything', `${rate(first)} > 1 && ${rate(second)} < 1`);
+}
+
+// Who has gone is asked who they are, and told when nobody knows them.
+async function logOut(browser) {
+  await browser.click('#logout');
+  await browser.until('the page asks for a login', "!document.querySelector('#login').hidden && document.querySelector('#board').hidden");
+  await browser.value("document.querySelector('#token').value = 'nobody-has-this'; document.querySelector('#login form').requestSubmit()");
+  await browser.until('a wrong token is refused', "document.querySelector('#login .error').textContent.includes('does not know this token')");
+  say('logged out, and a wrong token is refused; screenshot login.png');
+  await browser.screenshot(join(out, 'login.png'));
 }
 
 async function story(up, browser) {
   const names = up.clusters.map((cluster) => cluster.name);
+  // Clients come in where the first cluster is.
+  const [first, ...others] = names;
   await browser.open(up.dashboard);
-  await browser.until('the page is live', "document.querySelector('#state').dataset.state === 'live'");
+  await browser.until('the page is live', LIVE);
   await browser.until('all clusters are on the map', `document.querySelectorAll('#map .place').length === ${names.length}`);
-  const busiest = async () => {
-    for (const name of names) if (await browser.value(rate(name)) > 1) return name;
-    return null;
-  };
-  let first = null;
-  for (let tries = 0; !first && tries < 150; tries += 1) {
-    first = await busiest();
-    if (!first) await pause(200);
-  }
-  if (!first) throw new Error('no cluster shows traffic');
-  await browser.until('clients of each region are on the map', `document.querySelectorAll('#map .clients').length === ${new Set(up.clusters.map((cluster) => cluster.region)).size}`);
+  await browser.until('the nearest cluster has all traffic', `${rate(first)} > 1 && ${others.map((name) => `${rate(name)} < 1`).join(' && ')}`);
+  const regions = new Set(up.clusters.map((cluster) => cluster.region)).size;
+  await browser.until('clients of each region are on the map', `document.querySelectorAll('#map .clients').length === ${regions}`);
   await browser.until('the DNS server is on the map', "[...document.querySelectorAll('#map .gateway title')].some((title) => title.textContent.includes('answers DNS'))");
   await browser.until('an arc shows traffic', "document.querySelectorAll('#map .arc').length > 0");
   say(`${first} serves; screenshot before.png`);
   await browser.screenshot(join(out, 'before.png'));
 
-  await browser.value(`${button('Kill', first)}.click()`);
+  await browser.click(button('Kill', first));
   await confirm(browser, `kill ${first}`);
-  const others = names.filter((name) => name !== first);
   const moved = others.map((name) => `${rate(name)} > 1`).join(' || ');
-  await browser.until('traffic moves to another cluster', `${rate(first)} < 1 && (${moved})`, 60);
-  await browser.until('the page can bring it back', `${button('Bring back', first)} !== null`, 60);
+  await browser.until('traffic moves to another cluster', `${rate(first)} < 1 && (${moved})`);
+  await browser.until('the page can bring it back', `document.querySelector('${button('Bring back', first)}') !== null`);
   await browser.until('the timeline tells of it', `[...document.querySelectorAll('#events li.warning')].some((line) => line.textContent.includes('Cluster/${first}'))`);
+  await browser.until('the hub misses its API', `${row(first)}.children[5].textContent === 'not well'`);
+  await browser.until('its leaves are what was last known', `[...document.querySelectorAll('#leaves .leaf')].some((leaf) => leaf.textContent === '${first} (last known)')`);
   say('traffic moved; screenshot killed.png');
   await browser.screenshot(join(out, 'killed.png'));
 
-  await browser.value(`${button('Bring back', first)}.click()`);
+  await browser.click(button('Bring back', first));
   await confirm(browser, `bring back ${first}`);
-  await browser.until('traffic comes back', `${rate(first)} > 1`, 90);
-  await browser.value(`${button('Drain', first)}.click()`);
-  await browser.until('the preview is shown', "document.querySelector('#preview').open");
-  await pause(300);
+  await browser.until('traffic comes back', `${rate(first)} > 1`);
+  await browser.click(button('Drain', first));
+  await browser.until('the preview says what leaves', "document.querySelector('#preview .body').textContent.includes('move to the next nearest')");
   await browser.screenshot(join(out, 'preview.png'));
   await confirm(browser, `drain ${first}`);
-  await browser.until('traffic leaves it', `${rate(first)} < 1 && (${moved})`, 60);
+  await browser.until('traffic leaves it', `${rate(first)} < 1 && (${moved})`);
   say('drained; screenshot drained.png');
   await browser.screenshot(join(out, 'drained.png'));
-  await browser.value(`${button('Undrain', first)}.click()`);
+  await browser.click(button('Undrain', first));
   await confirm(browser, `undrain ${first}`);
-  await browser.until('traffic comes back', `${rate(first)} > 1`, 60);
+  await browser.until('traffic comes back', `${rate(first)} > 1`);
 
   await shareByWeight(browser, first, others[0]);
 
@@ -142,33 +157,40 @@ async function story(up, browser) {
   await browser.until('an explanation is shown', `document.querySelector('#explain .result').textContent.includes('goes to ${first}')`);
   say(`explained: any.example/ goes to ${first}`);
 
-  await browser.open(up.dashboard.replace('/#', '/?dark#'), { scheme: 'dark' });
-  await browser.until('the page is live again', "document.querySelector('#state').dataset.state === 'live'");
-  await pause(500);
-  await browser.screenshot(join(out, 'dark.png'));
-  await browser.open(up.dashboard.replace('/#', '/?narrow#'), { width: 420, height: 1400, scheme: 'dark' });
-  await browser.until('the page is live again', "document.querySelector('#state').dataset.state === 'live'");
-  await pause(500);
-  await browser.screenshot(join(out, 'narrow-dark.png'));
+  const look = async (name, size) => {
+    await browser.open(up.dashboard, { scheme: 'dark', ...size });
+    await browser.until('the page is live again', LIVE);
+    await browser.until('the map is drawn', "document.querySelectorAll('#map .arc').length > 0");
+    await browser.screenshot(join(out, name));
+  };
+  await look('dark.png', {});
+  await look('narrow-dark.png', { width: 420, height: 1400 });
   const wide = await browser.value('document.documentElement.scrollWidth > innerWidth');
   if (wide) throw new Error('the page is wider than a narrow screen');
+  await logOut(browser);
   if (browser.errors.length) throw new Error(`the page failed: ${browser.errors.join('; ')}`);
 }
 
 const up = await federation();
 say(`limen up is ready at ${up.hub}`);
-const browser = await openBrowser(chromium);
-const load = clients(up.gateway.http);
 let failed = null;
-await story(up, browser).catch(async (problem) => {
+let load = null;
+let browser = null;
+try {
+  browser = await openBrowser(chromium);
+  load = clients(up.gateway.http);
+  await story(up, browser);
+} catch (problem) {
   failed = problem;
-  await browser.screenshot(join(out, 'failed.png')).catch(() => {});
-});
-await load.stop();
-browser.close();
+  await browser?.screenshot(join(out, 'failed.png')).catch(() => {});
+}
+await load?.stop();
+await browser?.close();
 await up.stop();
-say(`clients: ${load.counts.good} good answers, ${load.counts.bad} bad`);
-if (!failed && load.counts.bad > 0) failed = new Error(`${load.counts.bad} requests failed`);
+if (load) {
+  say(`clients: ${load.counts.good} good answers, ${load.counts.bad} bad`);
+  if (!failed && load.counts.bad > 0) failed = new Error(`${load.counts.bad} requests failed: ${load.why()}`);
+}
 if (failed) {
   console.error(`browser: ${failed.message}; see ${out}`);
   process.exit(1);

@@ -7,6 +7,13 @@ use limen_core::locality::Coordinates;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What a valid cluster satisfies, and what is said to one that does not. What is stored already
+/// is left as it is.
+pub(crate) const RULES: [(&str, &str); 1] = [(
+    "!has(self.mode) || self.mode != 'Pull'",
+    "mode Pull needs an agent in the cluster, which does not exist yet; use Push",
+)];
+
 /// A member of the federation: how to reach it, and where it is.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -38,7 +45,7 @@ pub struct ClusterSpec {
     /// Do not verify the certificate of its API. Written out, or not done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure_skip_tls_verify: bool,
-    /// Who writes leaves: the hub, or an agent in the member.
+    /// Who writes leaves: the hub. Pull, by an agent in the member, is for later.
     #[serde(default)]
     pub mode: Mode,
     /// The region; left out, that of most of its nodes.
@@ -98,7 +105,7 @@ pub enum Mode {
     /// The hub.
     #[default]
     Push,
-    /// An agent in the member.
+    /// An agent in the member. There is none yet, so that no new `Cluster` may ask for it.
     Pull,
 }
 

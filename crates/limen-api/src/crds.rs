@@ -9,7 +9,7 @@ use crate::{
     Cluster, DnsChallenge, DnsZone, Edge, FederatedIngress, FederatedStatus, FederatedType,
     GlobalIngress, PlacementPolicy, TrafficPolicy,
 };
-use crate::{federated_ingress, traffic_policy};
+use crate::{cluster, federated_ingress, traffic_policy};
 
 /// The group of `Federated<Kind>` in one object.
 pub const ONE_OBJECT_GROUP: &str = "types.kubefed.io";
@@ -19,7 +19,7 @@ pub const THREE_OBJECT_GROUP: &str = "core.federation.k8s.io";
 /// The objects of Limen's own group.
 pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
-        Cluster::crd(),
+        ruled(Cluster::crd(), &cluster::RULES),
         DnsChallenge::crd(),
         DnsZone::crd(),
         Edge::crd(),

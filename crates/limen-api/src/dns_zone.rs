@@ -58,7 +58,7 @@ pub struct Nameserver {
 pub struct DnsRecord {
     /// The name within the zone, `@` for the zone itself.
     pub name: String,
-    /// A, AAAA, CAA, CNAME, MX or TXT.
+    /// A, AAAA, CAA, CNAME, DS, MX, NS or TXT.
     #[serde(rename = "type")]
     pub kind: String,
     /// How long it is remembered, in seconds.

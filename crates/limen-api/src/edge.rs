@@ -29,6 +29,10 @@ pub struct EdgeSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub addresses: Vec<String>,
+    /// TCP ports that it takes connections of clients at. What stands before it may have others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub ports: Vec<u16>,
     /// Where it is.
     #[serde(flatten)]
     pub locality: Locality,

@@ -17,6 +17,7 @@ mod kinds;
 mod placement_policy;
 pub mod source;
 mod traffic_policy;
+mod why;
 
 pub use cluster::{
     Cluster, ClusterSpec, ClusterStatus, ClusterVerdicts, DrainSchedule, Mode, PodNetwork,
@@ -45,8 +46,16 @@ pub use placement_policy::{
     PlacementPolicySpec, PlacementPolicyStatus, PlacementSpec, RolloutSpec, RootSelector,
 };
 pub use traffic_policy::{TrafficPolicy, TrafficPolicySpec, TrafficPolicyStatus};
+pub use why::why;
 
 /// The namespace that Limen keeps its own objects in, on the hub and in members.
 pub const NAMESPACE: &str = "limen-system";
+/// The namespace of the hub that gateways find certificates in: copies of the Secrets that
+/// GlobalIngresses name, and nothing else.
+pub const GATEWAYS: &str = "limen-gateways";
+/// On such a copy: what it is a copy of, as namespace/name, and of which version.
+pub const COPY_OF: &str = "limen.dev/copy-of";
+/// See [`COPY_OF`].
+pub const COPY_VERSION: &str = "limen.dev/copy-version";
 /// Held by a root while members may hold leaves of it.
 pub const FINALIZER: &str = "limen.dev/leaves";

@@ -10,7 +10,7 @@
 //! watches go on until the server stops. A door does not keep its server alive.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -44,10 +44,9 @@ pub struct InProcess {
 pub struct Stopped;
 
 impl InProcess {
-    pub(crate) fn new(api: &Arc<Api>, visits: TaskTracker, user: &str, groups: &[&str]) -> Self {
-        let identity = Identity::new(user, groups).authenticated();
+    pub(crate) fn new(api: Weak<Api>, visits: TaskTracker, identity: Identity) -> Self {
         let caller = Caller::trusted(identity, IpAddr::V4(Ipv4Addr::LOCALHOST));
-        Self { api: Arc::downgrade(api), caller, visits }
+        Self { api, caller, visits }
     }
 }
 

@@ -28,4 +28,4 @@ mod storage;
 
 pub use api::{Api, Caller};
 pub use in_process::{InProcess, MASTERS, Stopped};
-pub use run::{Server, ServerOptions, StartError};
+pub use run::{Certified, Server, ServerOptions, StartError};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use limen_store::Store;
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,8 @@ use crate::api::Api;
 use crate::audit::{AuditError, AuditLog};
 use crate::auth::pki::{KubeconfigNames, Pki, PkiError, ServingNames};
 use crate::auth::{
-    Authenticator, ServingCertificate, StaticTokens, TlsError, TokenIssuer, server_config,
+    Authenticator, Identity, ServingCertificate, StaticTokens, TlsError, TokenIssuer,
+    certificate_end, certificate_identity, server_config,
 };
 use crate::controllers;
 use crate::error::ApiError;
@@ -114,11 +116,22 @@ fn read_tokens(path: Option<&Path>) -> Result<StaticTokens, StartError> {
     StaticTokens::parse(&text).map_err(|error| refuse(error.to_string()))
 }
 
+/// Somebody who has shown a client certificate.
+pub struct Certified {
+    /// Their name.
+    pub name: String,
+    /// When the certificate ends, in seconds since 1970.
+    pub until: i64,
+    /// A way into the API that is theirs.
+    pub door: InProcess,
+}
+
 /// A running server.
 pub struct Server {
     api: Arc<Api>,
     url: String,
     kubeconfig: PathBuf,
+    tls: Arc<ServerConfig>,
     stopping: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
     /// Requests from within the process.
@@ -181,10 +194,11 @@ impl Server {
         let kubeconfig = data_dir.join("kubeconfig");
         let names = KubeconfigNames { cluster: "limen", user: "limen-admin", context: "limen" };
         pki.write_kubeconfig(&kubeconfig, &url, &names)?;
-        let serve = crate::server::serve(api.clone(), listener, Arc::new(tls), stopping.clone());
+        let tls = Arc::new(tls);
+        let serve = crate::server::serve(api.clone(), listener, tls.clone(), stopping.clone());
         tasks.push(tokio::spawn(serve));
         tasks.push(tokio::spawn(renew(folder, serving_names, certificate, stopping.clone())));
-        Ok(Self { api, url, kubeconfig, stopping, tasks, visits: TaskTracker::new() })
+        Ok(Self { api, url, kubeconfig, tls, stopping, tasks, visits: TaskTracker::new() })
     }
 
     /// Where the server is.
@@ -200,7 +214,28 @@ impl Server {
     /// A way into the API without a socket, for a user of this process. The user needs no
     /// credential, and may do what the access rules let them and their groups do.
     pub fn in_process(&self, user: &str, groups: &[&str]) -> InProcess {
-        InProcess::new(&self.api, self.visits.clone(), user, groups)
+        let identity = Identity::new(user, groups).authenticated();
+        InProcess::new(Arc::downgrade(&self.api), self.visits.clone(), identity)
+    }
+
+    /// How it speaks TLS, for whoever serves something else beside it: with the same certificate,
+    /// which is renewed, to clients with a certificate of the server's authority or none.
+    pub fn tls(&self) -> &Arc<ServerConfig> {
+        &self.tls
+    }
+
+    /// Says whom a client certificate (DER) names that a handshake of [`tls`](Self::tls) has
+    /// verified, if anybody. What says so does not keep the server alive.
+    pub fn certified(&self) -> impl Fn(&[u8]) -> Option<Certified> + Send + Sync + use<> {
+        let (api, visits) = (Arc::downgrade(&self.api), self.visits.clone());
+        move |certificate| {
+            let identity = certificate_identity(certificate)?;
+            Some(Certified {
+                name: identity.name.clone(),
+                until: certificate_end(certificate)?,
+                door: InProcess::new(api.clone(), visits.clone(), identity),
+            })
+        }
     }
 
     /// Ends watches, lets requests finish, and returns when nothing is going on any more.

@@ -11,7 +11,7 @@ use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
     PostParams,
 };
-use limen_core::publish::{RecordKind, Records, Wanted};
+use limen_core::publish::{RecordKind, Records, Retraction, Wanted, hold};
 use serde_json::{Value, json};
 
 use crate::publish::{Round, Settings};
@@ -64,6 +64,7 @@ impl DnsEndpoints {
             }
             Err(error) => return Err(failed("list DNSEndpoint objects")(error)),
         };
+        let mut published = 0;
         for (host, records) in wanted {
             let name = object_name(host);
             let spec = spec(host, records);
@@ -74,21 +75,28 @@ impl DnsEndpoints {
                     round.remarks.push(format!("{host} is left alone: {text} ({name})"));
                     continue;
                 }
-                Some(object) if object.data["spec"] == spec => continue,
-                _ => {}
+                Some(_) => published += 1,
+                None => {}
+            }
+            if before.is_some_and(|object| object.data["spec"] == spec) {
+                continue;
             }
             if !settings.dry_run {
                 self.write(&api, &name, owner, &spec).await?;
             }
             round.changed.push(format!("{host} is asked for in the DNSEndpoint {name}"));
         }
-        for (name, object) in known.iter().filter(|(_, object)| is_of(object, owner)) {
-            // Another publisher of the same owner may look after another zone.
-            let host = object.data["spec"]["endpoints"][0]["dnsName"].as_str().unwrap_or_default();
-            let zone = &settings.publisher.zone;
-            if host != zone && !host.ends_with(&format!(".{zone}")) {
-                continue;
-            }
+        // Another publisher of the same owner may look after another zone.
+        let zone = &settings.publisher.zone;
+        known.retain(|_, object| is_of(object, owner) && is_within(object, zone));
+        let retraction = Retraction {
+            own: known.len(),
+            published: published + known.len(),
+            wanted: wanted.len(),
+            ..Retraction::default()
+        };
+        round.held = settings.publisher.limits.and_then(|limits| hold(retraction, limits));
+        for name in known.keys().filter(|_| round.held.is_none()) {
             if !settings.dry_run {
                 let deleted = api.delete(name, &DeleteParams::default()).await;
                 deleted.map_err(failed(format!("delete the DNSEndpoint {name}")))?;
@@ -137,6 +145,11 @@ fn by_name(objects: Vec<DynamicObject>) -> BTreeMap<String, DynamicObject> {
 fn is_of(object: &DynamicObject, owner: &str) -> bool {
     let labels = object.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(OWNER_LABEL)).is_some_and(|label| label == owner)
+}
+
+fn is_within(object: &DynamicObject, zone: &str) -> bool {
+    let host = object.data["spec"]["endpoints"][0]["dnsName"].as_str().unwrap_or_default();
+    host == zone || host.ends_with(&format!(".{zone}"))
 }
 
 /// What the object of a host is called.

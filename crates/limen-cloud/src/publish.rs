@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use limen_api::source::{News, Objects, OwnEdge, Source};
-use limen_core::publish::{Publisher, wanted};
+use limen_core::publish::{Held, Publisher, wanted};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -42,6 +42,8 @@ pub struct Round {
     pub overtaken: Vec<String>,
     /// What is left alone, and why.
     pub remarks: Vec<String>,
+    /// Why nothing was retracted, although some names are not wanted any more.
+    pub held: Option<Held>,
 }
 
 /// Why nothing, or not all, could be published.
@@ -96,7 +98,7 @@ pub async fn keep_publishing(place: Place, settings: Settings, source: impl Sour
                         due = due.min(Instant::now());
                     }
                     News::Trouble(trouble) => tracing::warn!("{trouble}"),
-                    News::Edges(_) => {}
+                    News::Edges(_) | News::NotKept(_) => {}
                 }
                 continue;
             }
@@ -137,7 +139,7 @@ pub async fn first_objects(source: impl Source) -> Result<Objects, String> {
         match latest {
             Some(News::Objects(objects)) => return Ok(objects),
             Some(News::Trouble(trouble)) => return Err(trouble),
-            Some(News::Edges(_)) => {}
+            Some(News::Edges(_) | News::NotKept(_)) => {}
             None => return Err("there are no objects to publish".to_owned()),
         }
     }
@@ -151,10 +153,14 @@ fn report(round: &Round, said: &mut Vec<String>) {
     for lost in &round.overtaken {
         tracing::warn!("somebody else was faster, looking again: {lost}");
     }
-    for remark in round.remarks.iter().filter(|remark| !said.contains(remark)) {
+    let mut remarks = round.remarks.clone();
+    remarks.extend(round.held.as_ref().map(|held| {
+        format!("held back: {held}; if that is meant, run the same once with --allow-removal")
+    }));
+    for remark in remarks.iter().filter(|remark| !said.contains(remark)) {
         tracing::warn!("{remark}");
     }
-    said.clone_from(&round.remarks);
+    *said = remarks;
 }
 
 /// Seconds since 1970.

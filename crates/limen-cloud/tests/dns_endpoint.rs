@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
 use limen_api::source::Objects;
-use limen_apiserver::{Server, ServerOptions};
 use limen_cloud::{DnsEndpoints, Place, Round, Settings, publish_once};
 use limen_core::global::{Address, Backend, Global, PathRule, PathType, Rule, Target};
+use limen_core::hold::Limits;
 use limen_core::publish::Publisher;
-use limen_store::{RedbOptions, RedbStore};
+use limen_testbed::ApiServer;
 
 fn objects(hosts: &[(&str, &[&str])]) -> Objects {
     let global = |(host, addresses): &(&str, &[&str])| {
@@ -39,7 +38,17 @@ fn objects(hosts: &[(&str, &[&str])]) -> Objects {
 }
 
 async fn publish(place: &Place, owner: &str, objects: &Objects) -> Round {
-    let publisher = Publisher { owner: owner.into(), zone: "example.com".into(), lease: 60 };
+    publish_within(place, owner, objects, None).await
+}
+
+async fn publish_within(
+    place: &Place,
+    owner: &str,
+    objects: &Objects,
+    limits: Option<Limits>,
+) -> Round {
+    let publisher =
+        Publisher { owner: owner.into(), zone: "example.com".into(), lease: 60, limits };
     let settings = Settings { publisher, ttl: 30, dry_run: false };
     let start = Instant::now();
     // A kind is served a moment after it is defined.
@@ -72,22 +81,8 @@ async fn endpoints(api: &Api<DynamicObject>) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoints_are_written_changed_and_removed() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = RedbStore::open(folder.path().join("store"), &RedbOptions::default()).unwrap();
-    let server = Server::start(ServerOptions {
-        data_dir: folder.path().to_owned(),
-        listen: ([127, 0, 0, 1], 0).into(),
-        store: Arc::new(store),
-        extra_names: Vec::new(),
-        token_file: None,
-        audit_log: None,
-    })
-    .await
-    .unwrap();
-    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-    let client = Client::try_from(config).unwrap();
+    let mut server = ApiServer::start().await;
+    let client = server.client.clone();
     let place =
         Place::DnsEndpoints(DnsEndpoints { client: client.clone(), namespace: "default".into() });
     let kind = GroupVersionKind::gvk("externaldns.k8s.io", "v1alpha1", "DNSEndpoint");
@@ -124,6 +119,13 @@ async fn endpoints_are_written_changed_and_removed() {
             "limen.shop.example.com: shop.example.com 30 A [\"192.0.2.2\"]",
         ]
     );
+
+    // A hub that looks empty takes nothing away unless it may.
+    let guarded = publish_within(&place, "one", &objects(&[]), Some(Limits::default())).await;
+    assert!(guarded.changed.is_empty(), "{guarded:?}");
+    let held = guarded.held.unwrap().to_string();
+    assert_eq!(held, "nothing is to be published any more, and 1 names would be retracted");
+    assert_eq!(endpoints(&api).await.len(), 2);
 
     // Whoever wrote an object by hand keeps it.
     let by_hand = serde_json::from_value(serde_json::json!({

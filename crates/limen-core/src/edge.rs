@@ -33,6 +33,9 @@ pub struct EdgeReport {
     /// When it was written, in seconds since 1970. What is older than a while says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_at: Option<i64>,
+    /// Whether it takes no more clients, as it is about to end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stopping: bool,
     /// How well targets are reached from here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = "MAX_TARGETS"))]

@@ -1,6 +1,8 @@
 //! The one model that every dialect becomes.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -22,7 +24,7 @@ pub struct Kind {
 }
 
 /// One object of a kind.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectId {
     /// The kind.
     pub kind: Arc<Kind>,
@@ -30,6 +32,33 @@ pub struct ObjectId {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
+}
+
+/// By kind, namespace and name. Kinds are mostly one and the same, and then not compared.
+impl Ord for ObjectId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let kinds = match Arc::ptr_eq(&self.kind, &other.kind) {
+            true => Ordering::Equal,
+            false => self.kind.cmp(&other.kind),
+        };
+        let places = || self.namespace.cmp(&other.namespace);
+        kinds.then_with(places).then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for ObjectId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// By what tells most objects apart: every piece of news looks some up.
+impl Hash for ObjectId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.kind.kind.hash(state);
+        self.namespace.hash(state);
+        self.name.hash(state);
+    }
 }
 
 /// What a person wants in the members, whatever words they used for it.

@@ -10,7 +10,7 @@ use limen_hub::{AskError, Drain};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::answer::Refusal;
+use crate::answer::{Refusal, status_of};
 use crate::serve::Play;
 
 /// Take traffic away from a cluster.
@@ -103,14 +103,15 @@ pub(crate) async fn may_change(client: &Client, resource: &str) -> Result<bool, 
 
 impl From<AskError> for Refusal {
     fn from(error: AskError) -> Self {
-        let message = error.to_string();
-        let status = match error {
-            AskError::Read { error, .. } | AskError::Write { error, .. } => {
-                Self::from(error).status
-            }
+        let status = match &error {
+            AskError::Read { error, .. } | AskError::Write { error, .. } => status_of(error),
             AskError::NoCluster(..) | AskError::NoGateway(..) => StatusCode::NOT_FOUND,
             AskError::Refused(..) => StatusCode::CONFLICT,
         };
-        Self::new(status, message)
+        match status {
+            StatusCode::UNAUTHORIZED => Self::unknown(),
+            StatusCode::BAD_GATEWAY => Self::new(status, format!("{error}; is the hub running?")),
+            status => Self::new(status, error.to_string()),
+        }
     }
 }

@@ -4,11 +4,12 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
+use limen_api::why;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -28,21 +29,37 @@ impl Refusal {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
+
+    /// The hub does not take what somebody logged in with, or not any more.
+    pub(crate) fn unknown() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "the hub does not know this token or certificate, or it has expired; log in with another one",
+        )
+    }
 }
 
 impl From<kube::Error> for Refusal {
     /// What the hub says of a request is what the person is told.
     fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => {
-                let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_GATEWAY);
-                Self::new(code, status.message)
-            }
-            other => Self::new(
+        match status_of(&error) {
+            StatusCode::UNAUTHORIZED => Self::unknown(),
+            StatusCode::BAD_GATEWAY => Self::new(
                 StatusCode::BAD_GATEWAY,
-                format!("the hub does not answer: {other}; is it running?"),
+                format!("the hub does not answer: {}; is it running?", why(&error)),
             ),
+            code => Self::new(code, why(&error)),
         }
+    }
+}
+
+/// How the hub has answered; that of a bad gateway if it has not.
+pub(crate) fn status_of(error: &kube::Error) -> StatusCode {
+    match error {
+        kube::Error::Api(status) => {
+            StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_GATEWAY)
+        }
+        _ => StatusCode::BAD_GATEWAY,
     }
 }
 
@@ -66,6 +83,15 @@ pub(crate) fn bytes_answer(
 pub(crate) fn json_answer(status: StatusCode, body: &impl Serialize) -> Answer {
     let body = serde_json::to_vec(body).unwrap_or_default();
     bytes_answer(status, "application/json", body)
+}
+
+/// The page is elsewhere.
+pub(crate) fn moved_to(url: &str) -> Answer {
+    let mut answer = bytes_answer(StatusCode::PERMANENT_REDIRECT, "text/plain", url.to_owned());
+    if let Ok(url) = HeaderValue::from_str(url) {
+        answer.headers_mut().insert(LOCATION, url);
+    }
+    answer
 }
 
 /// A stream of server-sent events.

@@ -9,6 +9,7 @@ pub(crate) fn find(path: &str) -> Option<(&'static str, &'static str)> {
         "/actions.js" => (SCRIPT, include_str!("page/actions.js")),
         "/app.js" => (SCRIPT, include_str!("page/app.js")),
         "/ask.js" => (SCRIPT, include_str!("page/ask.js")),
+        "/become.js" => (SCRIPT, include_str!("page/become.js")),
         "/explain.js" => (SCRIPT, include_str!("page/explain.js")),
         "/map.js" => (SCRIPT, include_str!("page/map.js")),
         "/land.js" => (SCRIPT, include_str!("page/land.js")),

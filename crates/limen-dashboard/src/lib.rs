@@ -7,21 +7,25 @@
 //! ```
 //!
 //! The dashboard has no rights of its own. Whatever it reads or does, it does with the token, or
-//! the certificate, of the person who looks, so that the hub's own RBAC says what they see and may do. What is shown is
-//! a [`View`], a pure function of the objects; the page draws it and keeps nothing.
+//! the certificate, of the person who looks, so that the hub's own RBAC says what they see and may
+//! do. What is shown is a [`View`], a pure function of the objects; the page draws it and keeps
+//! nothing.
 
 mod act;
 mod answer;
 mod assets;
 mod clients;
 mod explain;
+mod leaves;
 mod live;
 mod requests;
 mod serve;
 mod sessions;
 mod share;
 mod timeline;
+mod tls;
 mod view;
 
 pub use serve::{Dashboard, DashboardOptions, Play};
+pub use tls::{CertificateFiles, Recognise, Recognised, Tls};
 pub use view::{Objects, View};

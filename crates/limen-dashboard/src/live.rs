@@ -11,12 +11,14 @@ use k8s_openapi::api::core::v1::Event;
 use kube::runtime::watcher::{self, Event as Change};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
-use limen_api::{Cluster, Edge, GlobalIngress, TrafficPolicy};
+use limen_api::{Cluster, Edge, FederatedStatus, GlobalIngress, TrafficPolicy, why};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::answer::status_of;
+use crate::sessions::Viewer;
 use crate::view::{Objects, View};
 
 /// Changes come in bursts; a view is sent at most so often.
@@ -35,6 +37,8 @@ pub(crate) struct Update {
     missing: Vec<String>,
     /// Since when nothing at all could be read, in seconds since 1970: what is shown is that old.
     away_since: Option<i64>,
+    /// The hub does not know the viewer any more: they have to log in again.
+    unknown: bool,
 }
 
 /// Objects of one kind, as they are now.
@@ -42,8 +46,29 @@ struct Listed<K> {
     objects: BTreeMap<String, K>,
     coming: BTreeMap<String, K>,
     loaded: bool,
-    /// Why it is not known how they are now, and since when.
-    trouble: Option<(String, i64)>,
+    trouble: Option<Trouble>,
+}
+
+/// Why it is not known how things are now.
+struct Trouble {
+    why: String,
+    since: i64,
+    /// The hub does not know who asks.
+    unknown: bool,
+}
+
+impl Trouble {
+    fn new(error: &watcher::Error, since: i64) -> Self {
+        use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+        let (why, code) = match error {
+            InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
+                (why(error), status_of(error).as_u16())
+            }
+            WatchError(status) => (status.message.clone(), status.code),
+            other => (other.to_string(), 0),
+        };
+        Self { why, since, unknown: code == 401 }
+    }
 }
 
 impl<K> Default for Listed<K> {
@@ -58,8 +83,8 @@ impl<K: ResourceExt> Listed<K> {
         let change = match change {
             Ok(change) => change,
             Err(error) => {
-                let since = self.trouble.take().map_or_else(now, |(_, since)| since);
-                self.trouble = Some((error.to_string(), since));
+                let since = self.trouble.take().map_or_else(now, |trouble| trouble.since);
+                self.trouble = Some(Trouble::new(&error, since));
                 return;
             }
         };
@@ -84,7 +109,11 @@ impl<K: ResourceExt> Listed<K> {
     }
 
     fn complaint(&self, what: &str) -> Option<String> {
-        self.trouble.as_ref().map(|(trouble, _)| format!("{what}: {trouble}"))
+        self.trouble.as_ref().map(|trouble| format!("{what}: {}", trouble.why))
+    }
+
+    fn unknown(&self) -> bool {
+        self.trouble.as_ref().is_some_and(|trouble| trouble.unknown)
     }
 }
 
@@ -99,8 +128,8 @@ where
 }
 
 /// Sends updates to a viewer for as long as they are received.
-pub(crate) async fn follow(client: Client, send: mpsc::Sender<Update>) {
-    let mut follow = Follow::new(&client);
+pub(crate) async fn follow(viewer: Viewer, send: mpsc::Sender<Update>) {
+    let mut follow = Follow::new(&viewer);
     let mut pace = tokio::time::interval(PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut due, mut last) = (true, Instant::now());
@@ -124,31 +153,38 @@ pub(crate) async fn follow(client: Client, send: mpsc::Sender<Update>) {
 
 /// The kinds that a view is made of.
 struct Follow {
+    /// When the viewer's certificate ends.
+    until: Option<i64>,
     clusters: Listed<Cluster>,
     edges: Listed<Edge>,
     globals: Listed<GlobalIngress>,
     policies: Listed<TrafficPolicy>,
+    records: Listed<FederatedStatus>,
     events: Listed<Event>,
     cluster_changes: Changes<Cluster>,
     edge_changes: Changes<Edge>,
     global_changes: Changes<GlobalIngress>,
     policy_changes: Changes<TrafficPolicy>,
+    record_changes: Changes<FederatedStatus>,
     event_changes: Changes<Event>,
 }
 
 impl Follow {
-    fn new(client: &Client) -> Self {
+    fn new(Viewer { client, until, .. }: &Viewer) -> Self {
         let everything = watcher::Config::default;
         Self {
+            until: *until,
             clusters: Listed::default(),
             edges: Listed::default(),
             globals: Listed::default(),
             policies: Listed::default(),
+            records: Listed::default(),
             events: Listed::default(),
             cluster_changes: changes(client, everything()),
             edge_changes: changes(client, everything()),
             global_changes: changes(client, everything()),
             policy_changes: changes(client, everything()),
+            record_changes: changes(client, everything()),
             event_changes: changes(client, everything().fields("source=limen")),
         }
     }
@@ -160,13 +196,18 @@ impl Follow {
             Some(change) = self.edge_changes.next() => self.edges.take(change),
             Some(change) = self.global_changes.next() => self.globals.take(change),
             Some(change) = self.policy_changes.next() => self.policies.take(change),
+            Some(change) = self.record_changes.next() => self.records.take(change),
             Some(change) = self.event_changes.next() => self.events.take(change),
         }
     }
 
     fn settled(&self) -> bool {
-        let settled = [self.clusters.settled(), self.edges.settled(), self.globals.settled()];
-        settled == [true; 3] && self.policies.settled() && self.events.settled()
+        self.clusters.settled()
+            && self.edges.settled()
+            && self.globals.settled()
+            && self.policies.settled()
+            && self.records.settled()
+            && self.events.settled()
     }
 
     fn update(&self, at: i64) -> Update {
@@ -175,6 +216,7 @@ impl Follow {
             edges: self.edges.objects.values().cloned().collect(),
             globals: self.globals.objects.values().cloned().collect(),
             policies: self.policies.objects.values().cloned().collect(),
+            records: self.records.objects.values().cloned().collect(),
             events: self.events.objects.values().cloned().collect(),
         };
         let missing = [
@@ -182,30 +224,44 @@ impl Follow {
             self.edges.complaint("edges"),
             self.globals.complaint("global ingresses"),
             self.policies.complaint("traffic policies"),
+            self.records.complaint("leaves"),
             self.events.complaint("events"),
         ];
         let missing = missing.into_iter().flatten().collect();
-        Update { at, view: View::new(&objects, at), missing, away_since: self.away_since() }
+        let (view, away_since) = (View::new(&objects, at), self.away_since());
+        Update { at, view, missing, away_since, unknown: self.unknown(at) }
+    }
+
+    /// Whether the hub does not know the viewer any more.
+    fn unknown(&self, at: i64) -> bool {
+        self.until.is_some_and(|until| until < at)
+            || self.clusters.unknown()
+            || self.edges.unknown()
+            || self.globals.unknown()
+            || self.policies.unknown()
+            || self.records.unknown()
+            || self.events.unknown()
     }
 
     /// The newest of the times since when each kind cannot be read, if none can that could.
     fn away_since(&self) -> Option<i64> {
         fn since<K>(listed: &Listed<K>) -> Option<i64> {
             let trouble = listed.trouble.as_ref().filter(|_| listed.loaded);
-            trouble.map(|(_, since)| *since)
+            trouble.map(|trouble| trouble.since)
         }
         let kinds = [
             since(&self.clusters),
             since(&self.edges),
             since(&self.globals),
             since(&self.policies),
+            since(&self.records),
             since(&self.events),
         ];
         kinds.into_iter().collect::<Option<Vec<i64>>>()?.into_iter().max()
     }
 }
 
-fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

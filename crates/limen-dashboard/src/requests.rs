@@ -1,6 +1,5 @@
 //! What the page asks for.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use http::header::{CONTENT_TYPE, COOKIE, SET_COOKIE};
@@ -18,8 +17,10 @@ use tokio::sync::mpsc;
 
 use crate::answer::{Answer, Refusal, bytes_answer, json_answer, live_answer};
 use crate::explain::explain;
+use crate::live::now;
 use crate::serve::Play;
 use crate::sessions::{Credential, Sessions, Viewer, client_of};
+use crate::tls::Recognised;
 use crate::{act, assets, live, share};
 
 /// Tokens are a few kilobytes, and nothing that the page sends is longer.
@@ -38,14 +39,29 @@ pub(crate) struct Desk {
 enum Login {
     Token(String),
     Kubeconfig(String),
+    /// That of the connection.
+    Certificate,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Default)]
+pub(crate) struct Visitor {
+    /// What they send cannot be read on the way.
+    pub(crate) secure: bool,
+    /// Whom their certificate names.
+    pub(crate) certified: Option<Recognised>,
 }
 
 impl Desk {
-    pub(crate) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
-        self.handle(request).await.unwrap_or_else(Answer::from)
+    pub(crate) async fn answer(&self, request: Request<Incoming>, visitor: &Visitor) -> Answer {
+        self.handle(request, visitor).await.unwrap_or_else(Answer::from)
     }
 
-    async fn handle(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
+    async fn handle(
+        &self,
+        request: Request<Incoming>,
+        visitor: &Visitor,
+    ) -> Result<Answer, Refusal> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
         if let Some((content_type, text)) = assets::find(path) {
@@ -56,16 +72,13 @@ impl Desk {
         }
         match (&parts.method, path) {
             (&Method::GET, "/healthz") => Ok(bytes_answer(StatusCode::OK, "text/plain", "ok\n")),
-            (&Method::POST, "/api/login") => self.log_in(&parts, body).await,
-            (&Method::POST, "/api/logout") => Ok(self.log_out(&parts.headers)),
-            (&Method::GET, "/api/me") => {
-                let viewer = self.viewer(&parts.headers)?;
-                Ok(json_answer(StatusCode::OK, &self.describe(&viewer).await?))
-            }
+            (&Method::POST, "/api/login") => self.log_in(&parts, body, visitor).await,
+            (&Method::POST, "/api/logout") => Ok(self.log_out(&parts.headers, visitor)),
+            (&Method::GET, "/api/me") => self.who_is(&parts.headers, visitor).await,
             (&Method::GET, "/api/live") => {
                 let viewer = self.viewer(&parts.headers)?;
                 let (send, updates) = mpsc::channel(1);
-                tokio::spawn(live::follow(viewer.client, send));
+                tokio::spawn(live::follow(viewer, send));
                 Ok(live_answer(updates))
             }
             (&Method::GET, "/api/explain") => {
@@ -93,6 +106,21 @@ impl Desk {
         }
     }
 
+    /// Who is looking; for who has not logged in, who they could be by their certificate.
+    async fn who_is(&self, headers: &HeaderMap, visitor: &Visitor) -> Result<Answer, Refusal> {
+        let described = async { self.describe(&self.viewer(headers)?).await };
+        let refusal = match described.await {
+            Ok(described) => return Ok(json_answer(StatusCode::OK, &described)),
+            Err(refusal) => refusal,
+        };
+        // Somebody who has just come is not told that they have done something wrong.
+        let session = cookie(headers).is_some();
+        let certificate = visitor.certified.as_ref().map(|known| &known.name);
+        let said =
+            json!({"message": refusal.message, "session": session, "certificate": certificate});
+        Ok(json_answer(refusal.status, &said))
+    }
+
     /// Who is looking, and which buttons to show them.
     async fn describe(&self, viewer: &Viewer) -> Result<Value, Refusal> {
         let may_change = act::may_change(&viewer.client, "clusters").await?;
@@ -103,44 +131,61 @@ impl Desk {
         }))
     }
 
-    async fn log_in(&self, parts: &Parts, body: Incoming) -> Result<Answer, Refusal> {
-        let credential = match read(parts, body).await? {
-            Login::Token(token) => Credential::token(&token),
-            Login::Kubeconfig(text) => Credential::kubeconfig(&text),
-        };
+    async fn log_in(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        visitor: &Visitor,
+    ) -> Result<Answer, Refusal> {
         let bad = |message: String| Refusal::new(StatusCode::BAD_REQUEST, message);
-        let client = client_of(&self.hub, credential.map_err(bad)?)
-            .map_err(|error| bad(format!("this certificate cannot be used: {error}")))?;
+        let with = |credential: Result<Credential, String>| {
+            let client = client_of(&self.hub, credential.map_err(bad)?)
+                .map_err(|error| bad(format!("this certificate cannot be used: {error}")))?;
+            Ok::<_, Refusal>((client, None))
+        };
+        let (client, until) = match read(parts, body).await? {
+            Login::Token(token) => with(Credential::token(&token))?,
+            Login::Kubeconfig(text) => with(Credential::kubeconfig(&text))?,
+            Login::Certificate => {
+                let known = visitor.certified.clone();
+                let known = known.ok_or_else(|| {
+                    bad("this browser has shown no certificate of the hub's authority".to_owned())
+                })?;
+                (known.client, Some(known.until))
+            }
+        };
         let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
         let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
-        let review = review.map_err(|error| match Refusal::from(error) {
-            refusal if refusal.status == StatusCode::UNAUTHORIZED => Refusal::new(
-                StatusCode::UNAUTHORIZED,
-                "the hub does not know this token or certificate, or it has expired",
-            ),
-            refusal => refusal,
-        })?;
-        let user = review.status.and_then(|status| status.user_info);
+        let user = review?.status.and_then(|status| status.user_info);
         let name = user.and_then(|user| user.username).unwrap_or_default();
-        let viewer = Viewer { name: name.into(), client };
+        let viewer = Viewer { name: name.into(), client, until };
         let mut answer = json_answer(StatusCode::OK, &self.describe(&viewer).await?);
         let secret = self.sessions.enter(viewer, Instant::now());
-        set_cookie(&mut answer, &format!("{COOKIE_NAME}={secret}"));
+        set_cookie(&mut answer, &format!("{COOKIE_NAME}={secret}"), visitor);
         Ok(answer)
     }
 
-    fn log_out(&self, headers: &HeaderMap) -> Answer {
+    fn log_out(&self, headers: &HeaderMap, visitor: &Visitor) -> Answer {
         if let Some(secret) = cookie(headers) {
             self.sessions.leave(secret);
         }
         let mut answer = json_answer(StatusCode::OK, &json!({}));
-        set_cookie(&mut answer, &format!("{COOKIE_NAME}=; Max-Age=0"));
+        set_cookie(&mut answer, &format!("{COOKIE_NAME}=; Max-Age=0"), visitor);
         answer
     }
 
     fn viewer(&self, headers: &HeaderMap) -> Result<Viewer, Refusal> {
         let known = cookie(headers).and_then(|secret| self.sessions.find(secret, Instant::now()));
-        known.ok_or_else(|| Refusal::new(StatusCode::UNAUTHORIZED, "log in first"))
+        match known {
+            None => Err(Refusal::new(
+                StatusCode::UNAUTHORIZED,
+                "log in first; sessions end after 12 idle hours, or with the hub",
+            )),
+            Some(viewer) if viewer.until.is_some_and(|until| until < now()) => {
+                Err(Refusal::unknown())
+            }
+            Some(viewer) => Ok(viewer),
+        }
     }
 }
 
@@ -175,9 +220,11 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
         .find_map(|(name, value)| (name == COOKIE_NAME).then_some(value))
 }
 
-/// A cookie that scripts cannot read and other sites cannot use.
-fn set_cookie(answer: &mut Answer, cookie: &str) {
-    let value = format!("{cookie}; Path=/; HttpOnly; SameSite=Strict");
+/// A cookie that scripts cannot read and other sites cannot use; one that was given by TLS never
+/// goes in the clear.
+fn set_cookie(answer: &mut Answer, cookie: &str, visitor: &Visitor) {
+    let secure = if visitor.secure { "; Secure" } else { "" };
+    let value = format!("{cookie}; Path=/; HttpOnly; SameSite=Strict{secure}");
     if let Ok(value) = HeaderValue::from_str(&value) {
         answer.headers_mut().insert(SET_COOKIE, value);
     }

@@ -19,6 +19,8 @@ pub(crate) struct Viewer {
     pub(crate) name: Arc<str>,
     /// Acts with their token or certificate.
     pub(crate) client: Client,
+    /// When their certificate ends, in seconds since 1970. Tokens the hub looks at itself.
+    pub(crate) until: Option<i64>,
 }
 
 struct Session {
@@ -123,7 +125,7 @@ mod tests {
     }
 
     fn viewer(name: &str, client: &Client) -> Viewer {
-        Viewer { name: name.into(), client: client.clone() }
+        Viewer { name: name.into(), client: client.clone(), until: None }
     }
 
     #[tokio::test]

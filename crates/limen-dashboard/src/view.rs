@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;
-use limen_api::{Cluster, Edge, GlobalIngress, TrafficPolicy};
+use limen_api::{Cluster, Edge, FederatedStatus, GlobalIngress, TrafficPolicy};
 use limen_core::compile::Progress;
 use limen_core::edge::{Demand, EdgeKind, Sent};
 use limen_core::global::{Split, Target, Verdict};
@@ -12,6 +12,7 @@ use limen_core::locality::Coordinates;
 use serde::Serialize;
 
 use crate::clients::{ClientRegion, client_regions};
+use crate::leaves::{Spreads, spreads};
 use crate::timeline::{Happening, happenings};
 
 /// An edge that has said nothing for so many seconds is shown as away.
@@ -28,6 +29,8 @@ pub struct Objects {
     pub globals: Vec<GlobalIngress>,
     /// How traffic to roots is to be shared.
     pub policies: Vec<TrafficPolicy>,
+    /// What the hub keeps of roots and their leaves.
+    pub records: Vec<FederatedStatus>,
     /// What happened.
     pub events: Vec<Event>,
 }
@@ -42,6 +45,7 @@ pub struct View {
     /// Where clients are sent for the root that has most traffic.
     clients: Vec<ClientRegion>,
     roots: Vec<Root>,
+    leaves: Spreads,
     events: Vec<Happening>,
 }
 
@@ -188,7 +192,8 @@ impl View {
         let flows = reports.iter().flat_map(|(edge, demand, _)| flows(edge, demand)).collect();
         let events = happenings(&objects.events, &objects.clusters);
         let clients = client_regions(&objects.clusters, busiest(&objects.globals, &sent()));
-        Self { clusters, edges, flows, clients, roots, events }
+        let leaves = spreads(&objects.records);
+        Self { clusters, edges, flows, clients, roots, leaves, events }
     }
 }
 
@@ -368,8 +373,7 @@ mod tests {
             clusters: vec![cluster],
             edges: vec![edge("a", 1000, 30.0, 100.0), edge("b", 1000, 10.0, 60.0)],
             globals: vec![global],
-            policies: vec![],
-            events: vec![],
+            ..Objects::default()
         }
     }
 

@@ -49,7 +49,7 @@ async fn answer(mut stream: TcpStream, common: &Common, ready: bool) -> std::io:
             let gauge = "limen_dns_hosts";
             let text = format!(
                 "{}# HELP {gauge} Hosts that are answered for.\n# TYPE {gauge} gauge\n{gauge} {hosts}\n",
-                common.counters.text()
+                common.counters.text(&common.log)
             );
             ("200 OK", text)
         }

@@ -5,9 +5,10 @@
 //! turns, which gives the exact share of each cluster, and a client's network gets a fixed point
 //! among the shares: the same network the same cluster, and all networks together the weights.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
-use limen_core::decide::{Ask, Memory, Plan, Readiness};
+use limen_core::decide::{Ask, Memory, Plan, Readiness, Vantages};
 use limen_core::global::{Backend, Target, TrafficRules};
 
 use crate::place::Place;
@@ -37,15 +38,13 @@ const MOST_TURNS: u64 = 10_000;
 impl Choice {
     /// What the clients of a place are answered. There is nothing to choose from if no cluster has
     /// such an address, or none may serve them.
-    pub(crate) fn new(host: &Host, family: Family, place: &Place) -> Self {
+    pub(crate) fn new(host: &Host, family: Family, place: &Place, vantages: &Vantages) -> Self {
         let plan = &host.plan;
         let has = |index: &usize| has_family(&host.ways[*index], family);
         let open: Vec<usize> = (0..host.ways.len()).filter(has).collect();
-        let targets: Vec<Target> =
-            open.iter().map(|index| plan.backend.targets[*index].clone()).collect();
-        let backend = Backend { name: plan.backend.name.clone(), targets };
+        let backend = with_only(&plan.backend, &open);
         let state = |index: usize| host.readiness[open[index]];
-        let order = Plan::new(&backend, &plan.rules, &place.locality);
+        let order = Plan::seen_from(&backend, &plan.rules, &vantages.of(&place.locality));
         let names = place.names();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let ask = Ask { residency: order.residency(&names), ..Ask::default() };
@@ -102,6 +101,15 @@ fn ready(order: &Plan, state: impl Fn(usize) -> Readiness, ask: Ask) -> Vec<usiz
 /// Targets beyond the 64th cannot be told that they have been tried.
 fn bit(target: usize) -> u64 {
     if target < 64 { 1 << target } else { 0 }
+}
+
+/// A backend with some of its targets; mostly with all of them.
+fn with_only<'a>(backend: &'a Backend, open: &[usize]) -> Cow<'a, Backend> {
+    if open.len() == backend.targets.len() {
+        return Cow::Borrowed(backend);
+    }
+    let targets = open.iter().map(|index| backend.targets[*index].clone()).collect();
+    Cow::Owned(Backend { name: backend.name.clone(), targets })
 }
 
 fn has_family(ways: &Ways, family: Family) -> bool {

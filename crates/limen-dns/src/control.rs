@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use limen_api::source::{News, Objects, OwnEdge, Source};
+use limen_core::decide::Vantages;
 use limen_core::edge::EdgeReport;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -11,11 +12,10 @@ use tokio::sync::{mpsc, watch};
 use crate::admin;
 use crate::dnssec::Signers;
 use crate::health::Health;
-use crate::knowledge::Knowledge;
 use crate::respond::Common;
 use crate::server::{Certificate, Speech, Tcp};
-use crate::transfer::{self, Notifier};
-use crate::zone::{Compiler, ZoneDefaults};
+use crate::transfer::{self, Notifier, Touched};
+use crate::zone::{Compiler, Renewed, ZoneDefaults, Zones};
 
 /// Knowledge comes in bursts when a cluster goes away; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
@@ -76,8 +76,16 @@ pub(crate) async fn run(control: Control, source: Box<dyn Source>) {
     let own = watch::Sender::new(own);
     tokio::spawn(source.run(publish, own.subscribe()));
     tokio::spawn(keep_announcing(own));
-    let compiler = Compiler::new(defaults);
-    obey(&common, compiler, signers, Health::new(probe), news, &ready).await;
+    let mut orders = Orders {
+        common: &common,
+        compiler: Compiler::new(defaults),
+        signers,
+        health: Health::new(probe),
+        notifier: Notifier::default(),
+        objects: None,
+        vantages: Vantages::default(),
+    };
+    orders.obey(news, &ready).await;
 }
 
 /// Tells the hub that it is there, and nothing else: whether targets are well is what gateways say.
@@ -98,74 +106,113 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-async fn obey(
-    common: &Common,
-    mut compiler: Compiler,
-    mut signers: Signers,
-    mut health: Health,
-    mut news: mpsc::Receiver<News>,
-    ready: &watch::Sender<bool>,
-) {
-    let mut notifier = Notifier::default();
-    let mut objects = None;
-    let mut source_is_there = true;
-    let mut look = tokio::time::interval(LOOK_FOR_KEYS);
-    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            latest = news.recv(), if source_is_there => match latest {
-                Some(News::Objects(new)) => objects = Some(new),
-                Some(News::Edges(_)) => continue,
-                Some(News::Trouble(trouble)) => {
-                    common.counters.reloads_failed.add();
-                    tracing::error!("{trouble}");
-                    continue;
-                }
-                // A source that has ended leaves its last objects in force.
-                None => {
-                    source_is_there = false;
-                    continue;
-                }
-            },
-            () = health.changed() => {
-                tokio::time::sleep(BURST).await;
-                health.catch_up();
-            }
-            _ = look.tick() => if !signers.have_changed(since_1970().as_secs()) {
-                continue;
-            },
-        }
-        if let Some(objects) = &objects {
-            apply(common, &mut compiler, &mut signers, objects, health.knowledge());
-            let zones = common.zones.load();
-            health.follow(&zones);
-            notifier.tell(&zones, &common.secondaries);
-            ready.send_replace(true);
-        }
-    }
+/// What is obeyed, and what came of it.
+struct Orders<'a> {
+    common: &'a Common,
+    compiler: Compiler,
+    signers: Signers,
+    health: Health,
+    notifier: Notifier,
+    objects: Option<Arc<Objects>>,
+    vantages: Vantages,
 }
 
-fn apply(
-    common: &Common,
-    compiler: &mut Compiler,
-    signers: &mut Signers,
-    objects: &Objects,
-    knowledge: &Knowledge,
-) {
-    let start = Instant::now();
-    let now = since_1970();
-    let mut zones = compiler.compile(objects, knowledge, now.as_secs() as u32);
-    signers.attach(&mut zones, now.as_secs());
-    let known = common.zones.load();
-    transfer::number(&mut zones, &known, now.as_secs() as u32);
-    for problem in &zones.problems {
-        if !known.problems.contains(problem) {
-            common.counters.reloads_failed.add();
-            tracing::warn!("{problem}");
+impl Orders<'_> {
+    async fn obey(&mut self, mut news: mpsc::Receiver<News>, ready: &watch::Sender<bool>) {
+        let mut source_is_there = true;
+        let mut look = tokio::time::interval(LOOK_FOR_KEYS);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let changed = tokio::select! {
+                latest = news.recv(), if source_is_there => match latest {
+                    Some(latest) => self.take(latest),
+                    // A source that has ended leaves its last objects in force.
+                    None => {
+                        source_is_there = false;
+                        false
+                    }
+                },
+                () = self.health.changed() => {
+                    tokio::time::sleep(BURST).await;
+                    self.health.catch_up();
+                    true
+                }
+                _ = look.tick() => self.signers.have_changed(since_1970().as_secs()),
+            };
+            if let Some(objects) = self.objects.clone().filter(|_| changed) {
+                self.apply(&objects);
+                ready.send_replace(true);
+            }
         }
     }
-    let hosts = zones.hosts;
-    common.zones.store(Arc::new(zones));
-    common.counters.reloads.add();
-    tracing::info!(hosts, took = ?start.elapsed(), "new answers are in force");
+
+    /// Takes in what a source says. Whether there may be other answers.
+    fn take(&mut self, news: News) -> bool {
+        match news {
+            News::Objects(new) => {
+                self.objects = Some(Arc::new(new));
+                true
+            }
+            News::Edges(edges) => self.vantages.hear(&edges),
+            News::NotKept(why) => {
+                if let Some(why) = why {
+                    tracing::error!("{why}");
+                }
+                false
+            }
+            News::Trouble(trouble) => {
+                self.common.counters.reloads_failed.add();
+                tracing::error!("{trouble}");
+                false
+            }
+        }
+    }
+
+    fn apply(&mut self, objects: &Arc<Objects>) {
+        let start = Instant::now();
+        let now = since_1970().as_secs();
+        let known = self.common.zones.load_full();
+        let knowledge = self.health.knowledge();
+        let (mut zones, renewed) = self.compiler.compile(objects, knowledge, &known, now as u32);
+        let measured = self.measured(&mut zones);
+        let keys = self.signers.have_changed(now);
+        let same = matches!(&renewed, Renewed::Some { zones, .. } if zones.is_empty());
+        if same && !keys && !measured && Arc::ptr_eq(&zones.vantages, &known.vantages) {
+            return;
+        }
+        self.signers.attach(&mut zones, now);
+        let touched = match &renewed {
+            _ if measured => Touched::All,
+            Renewed::Some { zones, .. } if !keys => Touched::Only(zones),
+            _ => Touched::Unknown,
+        };
+        transfer::number(&mut zones, &known, touched, now as u32);
+        for problem in &zones.problems {
+            if !known.problems.contains(problem) {
+                self.common.counters.reloads_failed.add();
+                tracing::warn!("{problem}");
+            }
+        }
+        let hosts = zones.hosts;
+        let zones = Arc::new(zones);
+        self.common.zones.store(zones.clone());
+        self.common.counters.reloads.add();
+        tracing::info!(hosts, took = ?start.elapsed(), "new answers are in force");
+        if !matches!(renewed, Renewed::Some { questions: false, .. }) {
+            self.health.follow(&zones);
+        }
+        self.notifier.tell(&zones, &self.common.secondaries);
+    }
+
+    /// Puts in what gateways have measured. Whether clients at this server's own place, whose
+    /// answers secondaries have, may be led elsewhere.
+    fn measured(&self, zones: &mut Zones) -> bool {
+        if *zones.vantages == self.vantages {
+            return false;
+        }
+        let here = &self.common.places.here().locality;
+        let differs = zones.vantages.of(here) != self.vantages.of(here);
+        zones.vantages = Arc::new(self.vantages.clone());
+        differs
+    }
 }

@@ -1,9 +1,11 @@
 //! What this server has found out by itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use limen_core::global::{Address, HealthCheck, HealthCheckKind};
 
 /// An address, and how it is asked whether it is well.
@@ -37,16 +39,84 @@ impl Probe {
     }
 }
 
+/// A probe that somebody wants. Equal ones are one, so that it is enough to compare where they
+/// are: tens of thousands of hosts ask about the same addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked(Arc<Probe>);
+
+impl Asked {
+    pub(crate) fn probe(&self) -> &Arc<Probe> {
+        &self.0
+    }
+}
+
+impl PartialEq for Asked {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Asked {}
+
+impl Hash for Asked {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+/// All probes that are wanted.
+#[derive(Default)]
+pub(crate) struct Probes(HashSet<Arc<Probe>>);
+
+impl Probes {
+    /// The one that all equal ones are.
+    pub(crate) fn one(&mut self, probe: Probe) -> Asked {
+        if let Some(known) = self.0.get(&probe) {
+            return Asked(known.clone());
+        }
+        let new = Arc::new(probe);
+        self.0.insert(new.clone());
+        Asked(new)
+    }
+
+    /// Forgets those that nobody else holds.
+    pub(crate) fn forget_unused(&mut self) {
+        self.0.retain(|probe| Arc::strong_count(probe) > 1);
+    }
+}
+
 /// What probes and lookups have found.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Knowledge {
     /// Whether an address answers. What has not been asked yet is not here.
-    pub(crate) answering: HashMap<Arc<Probe>, bool>,
+    pub(crate) answering: HashMap<Asked, bool, FixedState>,
     /// By host name of a way in: its addresses, for names that cannot be aliases.
     pub(crate) addresses: HashMap<String, Vec<IpAddr>>,
+    /// How often either has changed.
+    versions: (u64, u64),
 }
 
 impl Knowledge {
+    /// Takes in whether an address answers. Whether that is new.
+    pub(crate) fn answers(&mut self, asked: Asked, answers: bool) -> bool {
+        let new = self.answering.insert(asked, answers) != Some(answers);
+        self.versions.0 += u64::from(new);
+        new
+    }
+
+    /// Takes in what a host name stands for. Whether that is new.
+    pub(crate) fn stands_for(&mut self, name: String, addresses: Vec<IpAddr>) -> bool {
+        let new = self.addresses.get(&name) != Some(&addresses);
+        self.addresses.insert(name, addresses);
+        self.versions.1 += u64::from(new);
+        new
+    }
+
+    /// Numbers that are the same for as long as nothing is new: of answers, and of addresses.
+    pub(crate) fn versions(&self) -> (u64, u64) {
+        self.versions
+    }
+
     pub(crate) fn resolved(&self, host: &str) -> &[IpAddr] {
         self.addresses.get(host).map_or(&[], Vec::as_slice)
     }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::query_log::QueryLog;
 use crate::wire::Rcode;
 
 /// A number that goes up.
@@ -26,7 +27,7 @@ pub(crate) struct Counters {
     pub(crate) queries: Counter,
     pub(crate) ignored: Counter,
     pub(crate) limited: Counter,
-    answers: [Counter; RCODES.len()],
+    answers: [Counter; Rcode::ALL.len()],
 }
 
 /// Everything that is counted.
@@ -40,20 +41,10 @@ pub(crate) struct AllCounters {
     workers: Mutex<Vec<Arc<Counters>>>,
 }
 
-const RCODES: [(Rcode, &str); 7] = [
-    (Rcode::NoError, "NOERROR"),
-    (Rcode::FormErr, "FORMERR"),
-    (Rcode::NxDomain, "NXDOMAIN"),
-    (Rcode::NotImp, "NOTIMP"),
-    (Rcode::Refused, "REFUSED"),
-    (Rcode::NotAuth, "NOTAUTH"),
-    (Rcode::BadVers, "BADVERS"),
-];
-
 impl Counters {
     /// The counter of a response code.
     pub(crate) fn of(&self, rcode: Rcode) -> &Counter {
-        let index = RCODES.iter().position(|(other, _)| *other == rcode).unwrap_or_default();
+        let index = Rcode::ALL.iter().position(|other| *other == rcode).unwrap_or_default();
         &self.answers[index]
     }
 }
@@ -67,7 +58,7 @@ impl AllCounters {
     }
 
     /// In the text format of Prometheus.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn text(&self, log: &QueryLog) -> String {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = |of: &dyn Fn(&Counters) -> &Counter| {
             workers.iter().map(|worker| of(worker).get()).sum::<u64>()
@@ -82,6 +73,7 @@ impl AllCounters {
             ("transfers", "Zones given to secondaries.", self.transfers.get()),
             ("reloads", "Changes taken over.", self.reloads.get()),
             ("reloads_failed", "Changes that could not be used.", self.reloads_failed.get()),
+            ("dropped_log_entries", "Entries missing from the query log.", log.dropped.get()),
         ] {
             let name = format!("limen_dns_{name}_total");
             // Writing to a String cannot fail.
@@ -89,8 +81,8 @@ impl AllCounters {
         }
         let name = "limen_dns_answers_total";
         let _ = writeln!(text, "# HELP {name} Answers by response code.\n# TYPE {name} counter");
-        for (index, (_, label)) in RCODES.iter().enumerate() {
-            let value = sum(&|worker| &worker.answers[index]);
+        for (index, rcode) in Rcode::ALL.iter().enumerate() {
+            let (label, value) = (rcode.text(), sum(&|worker| &worker.answers[index]));
             let _ = writeln!(text, "{name}{{rcode=\"{label}\"}} {value}");
         }
         text

@@ -65,6 +65,40 @@ pub struct Options {
     pub tcp_idle: Duration,
     /// Whether it finds out by itself, with probes, which clusters answer.
     pub probe: bool,
+    /// Where questions are logged; nowhere unless said.
+    pub query_log: Option<QueryLogOptions>,
+}
+
+/// What is logged of questions, and where.
+#[derive(Clone, Debug)]
+pub struct QueryLogOptions {
+    /// Where it is written.
+    pub to: QueryLogTo,
+    /// The share of questions that are logged, from 0 to 1.
+    pub sample: f64,
+    /// How much of clients' addresses is written.
+    pub clients: LoggedClients,
+}
+
+/// Where a query log is written.
+#[derive(Clone, Debug)]
+pub enum QueryLogTo {
+    /// To the standard output.
+    Stdout,
+    /// At the end of a file.
+    File(PathBuf),
+}
+
+/// How much of clients' addresses is logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoggedClients {
+    /// All of them.
+    Whole,
+    /// Their networks: 24 bits of IPv4, 56 of IPv6.
+    #[default]
+    Network,
+    /// Neither they nor the networks that resolvers ask for.
+    Nothing,
 }
 
 impl Default for Options {
@@ -94,6 +128,7 @@ impl Default for Options {
             tcp_connections_per_client: 20,
             tcp_idle: Duration::from_secs(10),
             probe: true,
+            query_log: None,
         }
     }
 }

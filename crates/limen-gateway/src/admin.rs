@@ -111,6 +111,7 @@ fn metrics(shared: &Shared, snapshot: &Snapshot) -> String {
         ("dropped_log_entries", "Entries missing from the access log", &own.log_dropped),
         ("reloads", "Snapshots put in force", &own.reloads),
         ("failed_reloads", "Objects that could not be put in force", &own.reloads_failed),
+        ("failed_snapshots", "Objects that could not be kept on disk", &own.snapshots_failed),
     ] {
         let name = format!("limen_gateway_{name}_total");
         text.family(&name, "counter", help);

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access_log::AccessLog;
 use crate::control;
 use crate::limit::Clients;
-use crate::listen::{Sockets, bind};
+use crate::listen::{Sockets, bind, is_taken};
 use crate::metrics::GatewayMetrics;
 use crate::options::Options;
 use crate::snapshot::Snapshot;
@@ -31,6 +31,14 @@ pub enum StartError {
         address: SocketAddr,
         /// Why not.
         error: std::io::Error,
+    },
+    /// Somebody listens there, and taking over was not asked for.
+    #[error(
+        "cannot listen on {address}: somebody else does; stop them first, choose another address, or, to take over from a gateway without a gap, start with --take-over and stop the old one when this one is ready"
+    )]
+    Taken {
+        /// The address.
+        address: SocketAddr,
     },
     /// TLS could not be set up.
     #[error("cannot set up TLS: {0}")]
@@ -61,6 +69,9 @@ impl Gateway {
     /// Starts a gateway. It accepts connections once its source has given it routes.
     pub fn start(options: Options, source: impl Source) -> Result<Self, StartError> {
         let count = options.workers.max(1);
+        if !options.take_over {
+            refuse_taken(options.http.iter().chain(&options.https))?;
+        }
         let (http, http_sockets) = bind_all(&options.http, count)?;
         let (https, https_sockets) = bind_all(&options.https, count)?;
         let (admin, admin_listener) = match options.admin {
@@ -72,6 +83,8 @@ impl Gateway {
                 (Some(listener.local_addr().map_err(failed)?), Some(listener))
             }
         };
+        // From here on with the ports that the system has picked.
+        let options = Options { http: http.clone(), https: https.clone(), ..options };
         let shared = Arc::new(share(options, https.first().map_or(0, SocketAddr::port))?);
         let (announce, ready) = watch::channel(false);
 
@@ -144,6 +157,16 @@ fn join(thread: JoinHandle<()>) {
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
     std::thread::Builder::new().name(name).spawn(work).map_err(StartError::Thread)
+}
+
+/// Fails if somebody listens at one of these addresses.
+fn refuse_taken<'a>(addresses: impl Iterator<Item = &'a SocketAddr>) -> Result<(), StartError> {
+    for address in addresses.copied().filter(|address| address.port() != 0) {
+        if is_taken(address).map_err(|error| StartError::Listen { address, error })? {
+            return Err(StartError::Taken { address });
+        }
+    }
+    Ok(())
 }
 
 type BoundSockets = Vec<Vec<tokio::net::TcpSocket>>;

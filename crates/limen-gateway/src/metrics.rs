@@ -86,6 +86,7 @@ pub(crate) struct GatewayMetrics {
     pub(crate) log_dropped: Count,
     pub(crate) reloads: Count,
     pub(crate) reloads_failed: Count,
+    pub(crate) snapshots_failed: Count,
 }
 
 /// The text form of Prometheus.

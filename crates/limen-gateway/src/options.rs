@@ -18,6 +18,8 @@ pub struct Options {
     pub http: Vec<SocketAddr>,
     /// Where HTTPS is served.
     pub https: Vec<SocketAddr>,
+    /// Whether somebody else, from whom it is to take over, may listen there as well.
+    pub take_over: bool,
     /// Where the admin endpoints are.
     pub admin: Option<SocketAddr>,
     /// Where the gateway is.
@@ -36,6 +38,8 @@ pub struct Options {
     pub access_log: Option<AccessLogTo>,
     /// The share of requests that are logged, from 0 to 1, picked at random.
     pub access_log_sample: f64,
+    /// Whether addresses are probed that no rule asks to be: whether they accept connections.
+    pub probe_all: bool,
     /// What clients may ask for.
     pub limits: Limits,
     /// How long requests may take to finish once the gateway is to stop.
@@ -90,6 +94,7 @@ impl Default for Options {
             name: format!("limen-{:08x}", crate::upstream::random() as u32),
             http: Vec::new(),
             https: Vec::new(),
+            take_over: false,
             admin: None,
             locality: Locality::default(),
             geography: Arc::default(),
@@ -99,6 +104,7 @@ impl Default for Options {
             proxy_protocol: false,
             access_log: None,
             access_log_sample: 1.0,
+            probe_all: true,
             limits: Limits::default(),
             drain: Duration::from_secs(30),
         }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use limen_api::{Cluster, ClusterSpec, ClusterStatus, ClusterVerdicts, TimedVerdict, Tombstone};
+use limen_api::{Cluster, ClusterStatus, ClusterVerdicts, TimedVerdict, Tombstone};
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
 use limen_core::placement::ClusterFacts;
-use limen_sync::{ApiVerdict, FaultKind, Probed, Report, Syncer};
+use limen_sync::{ApiVerdict, FaultKind, ObjectApi, Probed, Report, Syncer};
 
-use crate::connect::SecretData;
+use crate::connections::MadeFrom;
 
 /// What a person wants to become of the leaves of a member that leaves the federation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub(crate) struct Member {
     pub(crate) facts: ClusterFacts,
     pub(crate) syncer: Option<Syncer>,
     /// The client that the syncer has.
-    pub(crate) client: Option<kube::Client>,
+    pub(crate) client: Option<Arc<ObjectApi>>,
     /// What the client was made from; a change makes a new one.
-    pub(crate) connected_with: Option<(ClusterSpec, SecretData)>,
+    pub(crate) connected_with: Option<MadeFrom>,
     /// Why there is no client.
     pub(crate) connect_error: Option<String>,
     /// Why its credential could not be renewed.

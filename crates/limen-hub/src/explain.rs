@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use limen_api::dialect::{self, Home};
-use limen_api::{Cluster, FederatedType, NAMESPACE, PlacementPolicy};
-use limen_core::federated::{Federated, Kind, ObjectId};
+use limen_api::{Cluster, FederatedType, NAMESPACE, PlacementPolicy, why};
+use limen_core::federated::{Federated, Kind, ObjectId, OnDelete};
 use limen_core::placement::Clusters;
 use limen_core::plan::{Plan, plan};
 use limen_core::reconcile::{Action, Held, Wanted, decide, differences};
@@ -18,6 +18,7 @@ use crate::clusters::facts;
 use crate::connect::{SecretData, member_client};
 use crate::kinds::{Source, leaf_kind, sources_of};
 use crate::setup::{SetupError, hub_id};
+use crate::status::{held, is_held_in, report_id};
 
 /// How many differing fields are named.
 const NAMED: usize = 10;
@@ -26,7 +27,7 @@ const NAMED: usize = 10;
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The hub did not answer as it should.
-    #[error("cannot {step}: {error}")]
+    #[error("cannot {step}: {}", why(error))]
     Hub {
         /// What was being done.
         step: String,
@@ -53,6 +54,8 @@ pub struct Explained {
     pub policy: Option<String>,
     /// Why nothing happens at all, if so.
     pub hindrance: Option<String>,
+    /// Why deletions wait for a person, if they do.
+    pub held: Option<String>,
     /// Each member.
     pub clusters: Vec<Outlook>,
 }
@@ -119,6 +122,13 @@ pub async fn explain(
     let api = ObjectApi::new(hub.clone());
     let hub_name = hub_id(&api).await?;
     let found = api.get(id).await.map_err(failed(format!("read {id}")))?;
+    // What is held is about the object as it is.
+    let record = match &instead {
+        None => {
+            api.get(&report_id(id)).await.map_err(failed(format!("read the record of {id}")))?
+        }
+        Some(_) => None,
+    };
     let object = match (instead, found) {
         (Some(mut instead), Some(found)) => {
             instead["metadata"]["uid"] = found["metadata"]["uid"].clone();
@@ -136,15 +146,24 @@ pub async fn explain(
         .map(|cluster| (cluster.metadata.name.clone().unwrap_or_default(), facts(cluster)))
         .collect();
 
-    let mut explained =
-        Explained { root: id.clone(), policy: None, hindrance: None, clusters: Vec::new() };
+    let mut explained = Explained {
+        root: id.clone(),
+        policy: None,
+        hindrance: None,
+        held: record.as_ref().and_then(held).map(str::to_owned),
+        clusters: Vec::new(),
+    };
     let understood = understand(&api, catalogue, id, &object, home, &mut explained).await?;
     let Some(federated) = understood else { return Ok(explained) };
     let plan = plan(&federated, &facts, &hub_name);
+    let fate = fate(&object, &federated);
     for cluster in &clusters {
         let name = cluster.metadata.name.clone().unwrap_or_default();
         let selection = federated.placement.explain(&name, &facts[&name]);
-        let action = outlook(hub, cluster, &name, &federated, &plan, &hub_name).await;
+        let action = match record.as_ref().is_some_and(|record| is_held_in(record, &name)) {
+            true => "stays until its deletion is released".to_owned(),
+            false => outlook(hub, cluster, &federated, &plan, fate, &hub_name).await,
+        };
         explained.clusters.push(Outlook {
             cluster: name,
             selected: selection.selected,
@@ -223,15 +242,25 @@ async fn namespace_labels(
     Ok(found.and_then(|namespace| namespace.metadata.labels).unwrap_or_default())
 }
 
+/// What becomes of the leaves of a root that is being deleted.
+fn fate(object: &Value, federated: &Federated) -> Option<OnDelete> {
+    let metadata = &object["metadata"];
+    let orphaned =
+        metadata["finalizers"].as_array().is_some_and(|all| all.contains(&"orphan".into()));
+    let fate = if orphaned { OnDelete::Orphan } else { federated.on_delete };
+    metadata["deletionTimestamp"].is_string().then_some(fate)
+}
+
 /// What would be done in one member, seen with the hub's own eyes.
 async fn outlook(
     hub: &Client,
     cluster: &Cluster,
-    name: &str,
     federated: &Federated,
     plan: &Plan,
+    fate: Option<OnDelete>,
     hub_name: &str,
 ) -> String {
+    let name = cluster.metadata.name.as_deref().unwrap_or_default();
     if let Some(error) = plan.refused.get(name) {
         return format!("left as it is: {error}");
     }
@@ -240,9 +269,11 @@ async fn outlook(
         Err(reason) => return format!("unknown: {reason}"),
     };
     let state = held.as_ref().map(Held::of);
-    let Some(leaf) = plan.leaves.get(name) else {
-        return match decide(&Wanted::Nothing, state.as_ref(), hub_name) {
-            Action::Delete => "its leaf is deleted".to_owned(),
+    let Some(leaf) = plan.leaves.get(name).filter(|_| fate.is_none()) else {
+        let wanted = if fate == Some(OnDelete::Orphan) { Wanted::Orphan } else { Wanted::Nothing };
+        return match decide(&wanted, state.as_ref(), hub_name) {
+            Action::Delete | Action::Wait => "its leaf is deleted".to_owned(),
+            Action::Release => "its leaf stays, and is nobody's any more".to_owned(),
             _ if held.is_some() => "nothing: what is there is not a leaf of this hub".to_owned(),
             _ => "nothing".to_owned(),
         };

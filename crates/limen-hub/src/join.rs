@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, Preconditions};
 use kube::{Api, Client};
-use limen_api::{Cluster, ClusterSpec, FederatedType, NAMESPACE, SecretReference};
+use limen_api::{Cluster, ClusterSpec, FederatedType, NAMESPACE, SecretReference, why};
 use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
 use limen_core::locality::Coordinates;
@@ -52,13 +52,17 @@ pub struct JoinOptions {
 pub struct Joined {
     /// The version that the member says it has.
     pub version: String,
+    /// It was about to leave, and stays.
+    pub stays: bool,
+    /// It gets no traffic: somebody has drained it, perhaps by letting it leave.
+    pub drained: bool,
 }
 
 /// Why a cluster could not join or leave.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// Something could not be made or read.
-    #[error("cannot {step}: {error}")]
+    #[error("cannot {step}: {}", why(error))]
     Step {
         /// What was being done, to what.
         step: String,
@@ -83,6 +87,9 @@ pub enum JoinError {
     /// There is no such member.
     #[error("there is no cluster {0}; limen clusters lists them")]
     Unknown(String),
+    /// Somebody has joined it again before it had left.
+    #[error("cluster {0} was joined again meanwhile, and stays")]
+    JoinedAgain(String),
     /// Clients are still sent there.
     #[error(
         "clients are still sent to cluster {name} for {backends} backends {seconds} s after it was drained; see whether limen hub runs, then try again"
@@ -170,10 +177,10 @@ pub async fn join(
         client.apiserver_version().await.map_err(|error| not_usable(error.to_string()))?;
 
     let secret: Secret = Secret {
-        metadata: kube::core::ObjectMeta {
+        metadata: ObjectMeta {
             name: Some(secret_name.clone()),
             namespace: Some(NAMESPACE.to_owned()),
-            ..kube::core::ObjectMeta::default()
+            ..ObjectMeta::default()
         },
         data: Some(
             data.into_iter().map(|(key, value)| (key, k8s_openapi::ByteString(value))).collect(),
@@ -187,11 +194,23 @@ pub async fn join(
         .await
         .map_err(step(format!("store the Secret {secret_name} on the hub")))?;
     let clusters: Api<Cluster> = Api::all(hub.clone());
-    clusters
-        .patch(&options.name, &apply, &Patch::Apply(cluster))
-        .await
-        .map_err(step(format!("register cluster {} with the hub", options.name)))?;
-    Ok(Joined { version: version.git_version })
+    let register = || step(format!("register cluster {} with the hub", options.name));
+    let registered = clusters.patch(&options.name, &apply, &Patch::Apply(cluster)).await;
+    let registered = registered.map_err(register())?;
+    // An unjoin that did not come to its end would go on.
+    let stays = is_leaving(&registered);
+    if stays {
+        let unmarked = json!({"metadata": {"annotations": {UNJOIN_ANNOTATION: null}}});
+        let patch = Patch::Merge(unmarked);
+        clusters.patch(&options.name, &PatchParams::default(), &patch).await.map_err(register())?;
+    }
+    Ok(Joined { version: version.git_version, stays, drained: registered.spec.drain })
+}
+
+/// Whether somebody wants it to leave.
+fn is_leaving(cluster: &Cluster) -> bool {
+    let annotations = cluster.metadata.annotations.as_ref();
+    annotations.is_some_and(|all| all.contains_key(UNJOIN_ANNOTATION))
 }
 
 fn cluster(options: &JoinOptions, secret: &str) -> Cluster {
@@ -306,13 +325,17 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinErr
         conditions.into_iter().any(|known| known.type_ == LET_GO && known.status == "True")
     };
     let started = tokio::time::Instant::now();
-    // A member that cannot be reached keeps what it has.
-    let mut waiting = healthy(&cluster);
-    while waiting {
-        let Some(cluster) = clusters.get_opt(name).await.map_err(read())? else { break };
+    while let Some(cluster) = clusters.get_opt(name).await.map_err(read())? {
+        if !is_leaving(&cluster) {
+            return Err(JoinError::JoinedAgain(name.clone()));
+        }
         let leaves = cluster.status.as_ref().map_or(0, |status| status.leaves);
-        waiting = healthy(&cluster) && !(leaves == 0 && let_go(&cluster));
-        if waiting && started.elapsed() > *patience {
+        // A member that cannot be reached keeps what it has.
+        if !healthy(&cluster) || (leaves == 0 && let_go(&cluster)) {
+            if remove(&clusters, &cluster).await.map_err(step(format!("remove cluster {name}")))? {
+                break;
+            }
+        } else if started.elapsed() > *patience {
             let (name, seconds) = (name.clone(), patience.as_secs());
             return Err(JoinError::Unfinished { name, leaves, seconds });
         }
@@ -323,12 +346,6 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinErr
         error => Err(error),
     };
     let deleting = DeleteParams::default();
-    clusters
-        .delete(name, &deleting)
-        .await
-        .map(drop)
-        .or_else(absent)
-        .map_err(step(format!("remove cluster {name}")))?;
     if let Some(credentials) = &cluster.spec.credentials {
         let secrets: Api<Secret> = Api::namespaced(hub.clone(), NAMESPACE);
         secrets
@@ -339,4 +356,18 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinErr
             .map_err(step(format!("remove the Secret {}", credentials.name)))?;
     }
     Ok(())
+}
+
+/// Removes a cluster as it was read; false if it has changed since.
+async fn remove(clusters: &Api<Cluster>, cluster: &Cluster) -> kube::Result<bool> {
+    let ObjectMeta { name, uid, resource_version, .. } = &cluster.metadata;
+    let (uid, resource_version) = (uid.clone(), resource_version.clone());
+    let preconditions = Some(Preconditions { uid, resource_version });
+    let deleting = DeleteParams { preconditions, ..DeleteParams::default() };
+    match clusters.delete(name.as_deref().unwrap_or_default(), &deleting).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(error),
+    }
 }

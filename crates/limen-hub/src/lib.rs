@@ -13,6 +13,7 @@
 
 mod clusters;
 mod connect;
+mod connections;
 mod explain;
 mod farewell;
 mod federation;
@@ -28,6 +29,7 @@ mod status;
 mod traffic;
 
 pub use connect::{ConnectError, SecretData, member_client};
+pub use connections::Connections;
 pub use explain::{Catalogue, ExplainError, Explained, Outlook, explain};
 pub use federation::{Federation, FederationOptions};
 pub use join::{JoinError, JoinOptions, Joined, UnjoinOptions, join, unjoin};

@@ -125,11 +125,17 @@ pub(crate) fn event_kind() -> Arc<limen_core::federated::Kind> {
 pub(crate) fn event(id: &ObjectId, object: &Value, draft: &Draft) -> Value {
     let namespace = id.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let message = match draft.clusters.len() {
-        0 => draft.message.clone(),
-        1 => format!("{} cluster {}", draft.message, names(draft)),
-        count if count <= 10 => format!("{} clusters {}", draft.message, names(draft)),
-        count => format!("{} {count} clusters", draft.message),
+    let places = match draft.clusters.len() {
+        0 => String::new(),
+        1 => format!("cluster {}", names(draft)),
+        count if count <= 10 => format!("clusters {}", names(draft)),
+        count => format!("{count} clusters"),
+    };
+    // What went well ends with where; what a cluster refused is in its own words.
+    let message = match (places.is_empty(), draft.warning) {
+        (true, _) => draft.message.clone(),
+        (false, true) => format!("{places}: {}", draft.message),
+        (false, false) => format!("{} {places}", draft.message),
     };
     json!({
         "apiVersion": "v1", "kind": "Event",

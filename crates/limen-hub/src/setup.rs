@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use limen_api::{FederatedType, NAMESPACE};
+use limen_api::{FederatedType, GATEWAYS, NAMESPACE, why};
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::reconcile::fingerprint;
 use limen_sync::ObjectApi;
@@ -22,7 +22,7 @@ const TOGETHER: usize = 4;
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The hub did not take something.
-    #[error("cannot set up {what} on the hub: {error}")]
+    #[error("cannot set up {what} on the hub: {}", why(error))]
     Apply {
         /// What.
         what: String,
@@ -44,13 +44,11 @@ pub async fn hub_id(api: &ObjectApi) -> Result<String, SetupError> {
 
 /// Makes what a hub needs, or brings it up to date.
 pub async fn set_up(api: &ObjectApi) -> Result<(), SetupError> {
-    let namespace = cluster_object("v1", "Namespace", "namespaces", NAMESPACE);
-    apply(
-        api,
-        &namespace,
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
-    )
-    .await?;
+    for name in [NAMESPACE, GATEWAYS] {
+        let namespace = cluster_object("v1", "Namespace", "namespaces", name);
+        let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        apply(api, &namespace, made).await?;
+    }
     let types: Vec<FederatedType> = federated_types();
     let definitions = limen_api::crds().into_iter().map(definition);
     let forms = types.iter().flat_map(forms);

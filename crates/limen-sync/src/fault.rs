@@ -1,5 +1,7 @@
 //! Why a member did not do what it was asked, in words for a person.
 
+use limen_api::why;
+
 /// Why a member did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -43,7 +45,7 @@ impl Fault {
 impl From<kube::Error> for Fault {
     fn from(error: kube::Error) -> Self {
         let kube::Error::Api(status) = error else {
-            let message = chain(&error);
+            let message = format!("it cannot be reached: {}", why(&error));
             return Self { kind: FaultKind::Unreachable, message };
         };
         let (kind, what) = match status.code {
@@ -63,19 +65,4 @@ impl From<kube::Error> for Fault {
         };
         Self { kind, message: format!("{what}: {}", status.message) }
     }
-}
-
-/// An error with its causes, each said once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut message = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !message.contains(&text) {
-            message.push_str(": ");
-            message.push_str(&text);
-        }
-        source = cause.source();
-    }
-    message
 }

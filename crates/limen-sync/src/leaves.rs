@@ -72,6 +72,8 @@ pub(crate) struct Leaves {
     /// Leaves that may be there although nobody has seen them: a write ended without an answer.
     doubted: HashSet<Arc<ObjectId>>,
     troubles: HashMap<Arc<ObjectId>, (LeafState, String)>,
+    /// Leaves that the member has no room for: it has an object of its own. Said once.
+    refused: HashSet<Arc<ObjectId>>,
 }
 
 impl Leaves {
@@ -83,6 +85,7 @@ impl Leaves {
             shared: HashMap::new(),
             doubted: HashSet::new(),
             troubles: HashMap::new(),
+            refused: HashSet::new(),
         }
     }
 
@@ -93,6 +96,7 @@ impl Leaves {
     pub(crate) fn wish(&mut self, id: Arc<ObjectId>, wish: Option<Wish>) {
         self.shared.remove(&id);
         self.troubles.remove(&id);
+        self.refused.remove(&id);
         match wish {
             Some(wish) => drop(self.wishes.insert(id, wish)),
             None => {
@@ -160,6 +164,14 @@ impl Leaves {
         };
         self.held.insert(Arc::clone(id), Entry { held, settled, drift, status, observed });
         self.doubted.remove(id);
+        self.refused.remove(id);
+    }
+
+    /// The member was asked to delete it, and said yes. It may take its time.
+    pub(crate) fn going(&mut self, id: &ObjectId) {
+        if let Some(entry) = self.held.get_mut(id) {
+            entry.held.deleting = true;
+        }
     }
 
     /// Whether this very version of an object has been noted.
@@ -189,9 +201,17 @@ impl Leaves {
         }
     }
 
-    /// Somebody looked, and nothing was there.
-    pub(crate) fn absent(&mut self, id: &ObjectId) {
+    /// Somebody looked, and nothing was there: neither what had this uid, nor what was doubted.
+    pub(crate) fn absent(&mut self, id: &ObjectId, uid: &str) {
         self.doubted.remove(id);
+        if self.uid(id) == Some(uid) {
+            self.held.remove(id);
+        }
+    }
+
+    /// Notes that the member has an object of its own there; true if that is news.
+    pub(crate) fn refuse(&mut self, id: &Arc<ObjectId>) -> bool {
+        self.refused.insert(id.clone())
     }
 
     /// Whether it shall go, is not known to be there, and may be there all the same.

@@ -1,5 +1,6 @@
 //! Requests about objects of any kind, as plain JSON.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request};
@@ -7,6 +8,7 @@ use kube::Client;
 use limen_core::federated::{Kind, ObjectId};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 /// What a path segment or a query value must not hold as it is.
 const ESCAPED: &AsciiSet = &CONTROLS
@@ -37,6 +39,8 @@ const PAGE: usize = 1000;
 pub struct ObjectApi {
     client: Client,
     patience: Duration,
+    /// Wakes those who wait before they try again.
+    answers: Arc<Notify>,
 }
 
 /// The path of all objects of a kind, in one namespace or in all.
@@ -64,13 +68,23 @@ pub(crate) fn escape(text: &str) -> impl std::fmt::Display + '_ {
 impl ObjectApi {
     /// Requests through a client.
     pub fn new(client: Client) -> Self {
-        Self { client, patience: PATIENCE }
+        Self { client, patience: PATIENCE, answers: Arc::default() }
     }
 
     /// The same, with another limit to how long a request may go unanswered.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// The cluster is known to answer: whoever waits before trying again may try now.
+    pub(crate) fn say_it_answers(&self) {
+        self.answers.notify_waiters();
+    }
+
+    /// Waits before another try: so long, or until the cluster is known to answer.
+    pub(crate) async fn wait_for_answers(&self, longest: Duration) {
+        let _ = tokio::time::timeout(longest, self.answers.notified()).await;
     }
 
     /// The client that requests go through.

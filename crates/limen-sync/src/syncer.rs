@@ -1,6 +1,6 @@
 //! The task that owns one member.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use limen_core::global::Verdict;
 use limen_core::health::{Judged, Thresholds};
 use limen_core::leaf::HUB_LABEL;
 use limen_core::reconcile::Action;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::fault::{Fault, FaultKind};
@@ -19,7 +19,7 @@ use crate::leaves::{Leaves, Report, Want, Wish};
 use crate::object_api::ObjectApi;
 use crate::probe::{self, Probed};
 use crate::queue::Queue;
-use crate::watch::{Seen, follow};
+use crate::watch::{Seen, follow_used};
 use crate::work::{Did, Outcome, Task};
 
 /// How a member is synced.
@@ -28,9 +28,11 @@ pub struct SyncerOptions {
     pub cluster: Arc<str>,
     /// What leaves of this hub are marked with.
     pub hub: String,
-    /// The kinds to watch from the start.
+    /// The kinds to look at from the start. Each is watched once there is a leaf of it, a wish for
+    /// one, or [`Syncer::watch`].
     pub kinds: Vec<Arc<Kind>>,
-    /// The time between two probes of the member's API.
+    /// The time between two probes of the member's API, and how long a watch may be silent about
+    /// something that was deleted before somebody looks.
     pub probe_every: Duration,
     /// How many requests a member gets at the same time.
     pub concurrency: usize,
@@ -106,7 +108,7 @@ impl Syncer {
         let _ = self.commands.send(Command::Wish(leaf, wish));
     }
 
-    /// Watches one more kind.
+    /// Watches a kind, of which there may be leaves at any time.
     pub fn watch(&self, kind: Arc<Kind>) {
         let _ = self.commands.send(Command::Kind(kind));
     }
@@ -121,7 +123,8 @@ struct Member {
     reported: HashMap<Arc<ObjectId>, Report>,
     inventory: Option<(usize, BTreeSet<String>)>,
     missing: BTreeSet<String>,
-    watching: BTreeSet<Arc<Kind>>,
+    /// Kinds that are followed, and whether they are used.
+    watching: BTreeMap<Arc<Kind>, watch::Sender<bool>>,
     /// Kinds whose leaves have all been seen once.
     listed: BTreeSet<Arc<Kind>>,
     /// Kinds whose leaves cannot be seen.
@@ -129,6 +132,8 @@ struct Member {
     watchers: JoinSet<()>,
     verdict: ApiVerdict,
     reachable: bool,
+    /// Since it was last well, the hub has been told what it is.
+    described: bool,
 }
 
 type Done = (Arc<ObjectId>, Result<Outcome, Fault>);
@@ -144,13 +149,14 @@ impl Member {
             reported: HashMap::new(),
             inventory: None,
             missing: BTreeSet::new(),
-            watching: BTreeSet::new(),
+            watching: BTreeMap::new(),
             listed: BTreeSet::new(),
             unseen: BTreeSet::new(),
             watchers: JoinSet::new(),
             verdict: ApiVerdict { judged: Judged::default(), fault: None },
             // Until the first probe says otherwise; a wrong guess costs one failed request.
             reachable: true,
+            described: false,
         }
     }
 
@@ -160,14 +166,13 @@ impl Member {
         let mut probes: JoinSet<(Result<(), Fault>, Option<Probed>)> = JoinSet::new();
         let mut next_probe = Instant::now();
         for kind in std::mem::take(&mut self.options.kinds) {
-            self.watch(kind, &tell);
+            self.watch(kind, watch::Sender::new(false), &tell);
         }
         loop {
             self.start_work(&mut work);
             if probes.is_empty() && next_probe <= Instant::now() {
                 next_probe = Instant::now() + self.options.probe_every;
-                let (api, describe) =
-                    (self.api.clone(), self.verdict.judged.verdict != Verdict::Healthy);
+                let (api, describe) = (self.api.clone(), !self.described);
                 probes.spawn(async move {
                     let healthy = probe::healthy(&api).await;
                     let described = match healthy.is_ok() && describe {
@@ -180,11 +185,7 @@ impl Member {
             let due = self.queue.next_due().map_or(next_probe, |due| due.min(next_probe));
             tokio::select! {
                 command = commands.recv() => match command {
-                    Some(Command::Wish(id, wish)) => {
-                        self.leaves.wish(id.clone(), wish);
-                        self.consider(&id);
-                    }
-                    Some(Command::Kind(kind)) => self.watch(kind, &tell),
+                    Some(command) => self.obey(command, &tell),
                     None => return,
                 },
                 Some((kind, seen)) = seen.recv() => self.see(&kind, seen),
@@ -198,16 +199,48 @@ impl Member {
                 }
                 () = tokio::time::sleep_until(due.into()) => {}
             }
+            // What has already come is taken together.
+            while let Ok(command) = commands.try_recv() {
+                self.obey(command, &tell);
+            }
+            while let Ok((kind, news)) = seen.try_recv() {
+                self.see(&kind, news);
+            }
             self.take_inventory();
         }
     }
 
-    fn watch(&mut self, kind: Arc<Kind>, tell: &mpsc::Sender<(Arc<Kind>, Seen)>) {
-        if !self.watching.insert(kind.clone()) {
-            return;
+    fn obey(&mut self, command: Command, tell: &mpsc::Sender<(Arc<Kind>, Seen)>) {
+        match command {
+            Command::Wish(id, wish) => {
+                if wish.is_some() {
+                    self.use_kind(&id.kind, tell);
+                }
+                self.leaves.wish(id.clone(), wish);
+                self.consider(&id);
+            }
+            Command::Kind(kind) => self.use_kind(&kind, tell),
         }
+    }
+
+    /// Follows a kind, that is used or not.
+    fn watch(
+        &mut self,
+        kind: Arc<Kind>,
+        used: watch::Sender<bool>,
+        tell: &mpsc::Sender<(Arc<Kind>, Seen)>,
+    ) {
         let selector = format!("{HUB_LABEL}={}", self.leaves.hub());
-        self.watchers.spawn(follow(self.api.clone(), kind, selector, tell.clone()));
+        let (api, in_use) = (self.api.clone(), used.subscribe());
+        self.watchers.spawn(follow_used(api, kind.clone(), selector, in_use, tell.clone()));
+        self.watching.insert(kind, used);
+    }
+
+    fn use_kind(&mut self, kind: &Arc<Kind>, tell: &mpsc::Sender<(Arc<Kind>, Seen)>) {
+        match self.watching.get(kind) {
+            Some(used) => drop(used.send_if_modified(|used| !std::mem::replace(used, true))),
+            None => self.watch(kind.clone(), watch::Sender::new(true), tell),
+        }
     }
 
     fn see(&mut self, kind: &Arc<Kind>, seen: Seen) {
@@ -246,7 +279,7 @@ impl Member {
                 self.listed.insert(kind.clone());
                 for id in self.leaves.of_kind(kind) {
                     self.leaves.gone(&id);
-                    self.leaves.absent(&id);
+                    self.leaves.absent(&id, "");
                     self.consider(&id);
                 }
                 self.say(What::Listed(kind.clone()));
@@ -273,7 +306,10 @@ impl Member {
             match action {
                 Action::Keep if self.leaves.to_be_looked_for(id) => self.queue.push(id.clone()),
                 Action::Keep => self.leaves.trouble(id, None),
-                Action::Wait => {}
+                // The watch tells when it is gone; should that be silent, somebody looks.
+                Action::Wait => {
+                    self.queue.push_later(id.clone(), Instant::now() + self.options.probe_every);
+                }
                 _ => self.queue.push(id.clone()),
             }
         }
@@ -349,7 +385,10 @@ impl Member {
             }
             ((Action::Delete, _), _) => Some(Task::Delete { uid: uid() }),
             ((Action::Release, _), _) => Some(Task::Release { uid: uid() }),
-            ((Action::Keep, _), _) if self.leaves.to_be_looked_for(id) => Some(Task::Look),
+            ((Action::Wait, _), _) => Some(Task::Look { uid: uid() }),
+            ((Action::Keep, _), _) if self.leaves.to_be_looked_for(id) => {
+                Some(Task::Look { uid: uid() })
+            }
             _ => None,
         }
     }
@@ -363,14 +402,16 @@ impl Member {
                 self.leaves.trouble(id, None);
                 self.leaves.observe(id, &object, true);
                 self.say(What::Did(id.clone(), did));
+                // What is still there is looked at later and later.
+                failed = self.leaves.action(id).0 == Action::Wait;
             }
             Ok(Outcome::LetGo(did)) => {
                 self.leaves.trouble(id, None);
-                if did == Did::Released {
-                    self.leaves.gone(id);
+                match did {
+                    Did::Released => self.leaves.gone(id),
+                    _ => self.leaves.going(id),
                 }
                 self.say(What::Did(id.clone(), did));
-                // The watch tells when a deleted leaf is really gone.
             }
             Ok(Outcome::Shared) => {
                 if let Some(root_uid) = self.leaves.wished(id).map(|wish| wish.root_uid.clone()) {
@@ -378,11 +419,16 @@ impl Member {
                 }
             }
             Ok(Outcome::Refused(refusal)) => {
-                self.leaves.trouble(id, Some((LeafState::Conflict, refusal.to_string())));
+                let message = refusal.to_string();
+                if self.leaves.refuse(id) {
+                    let fault = Fault { kind: FaultKind::Rejected, message: message.clone() };
+                    self.say(What::Failed(id.clone(), fault));
+                }
+                self.leaves.trouble(id, Some((LeafState::Conflict, message)));
                 failed = true;
             }
             Ok(Outcome::MustWait) => failed = true,
-            Ok(Outcome::Absent) => self.leaves.absent(id),
+            Ok(Outcome::Absent { uid }) => self.leaves.absent(id, &uid),
             Err(fault) => {
                 if fault.leaves_doubt() {
                     self.leaves.doubt(id);
@@ -424,10 +470,13 @@ impl Member {
         let was_away = before.judged.verdict == Verdict::Unhealthy;
         if was_away && self.verdict.judged.verdict == Verdict::Healthy {
             // Watches may not have noticed what was missed while the member was away.
-            self.watchers.abort_all();
-            for kind in std::mem::take(&mut self.watching) {
-                self.watch(kind, tell);
+            self.watchers = JoinSet::new();
+            for (kind, used) in std::mem::take(&mut self.watching) {
+                self.watch(kind, used, tell);
             }
+        }
+        if answers {
+            self.api.say_it_answers();
         }
         if answers && !self.reachable {
             self.queue.retry_all();
@@ -436,6 +485,9 @@ impl Member {
         if before.judged != self.verdict.judged || before.fault != self.verdict.fault {
             self.say(What::Api(self.verdict.clone()));
         }
+        self.described |= described.is_some();
+        // It may be another version that comes back.
+        self.described &= self.verdict.judged.verdict != Verdict::Unhealthy;
         if let Some(described) = described {
             self.say(What::Described(described));
         }
@@ -444,7 +496,7 @@ impl Member {
     fn take_inventory(&mut self) {
         // Counting is for people: it may wait until the member is at rest.
         let looked = |kind: &Arc<Kind>| self.listed.contains(kind) || self.unseen.contains(kind);
-        if self.queue.busy() > 0 || (self.inventory.is_none() && !self.watching.iter().all(looked))
+        if self.queue.busy() > 0 || (self.inventory.is_none() && !self.watching.keys().all(looked))
         {
             return;
         }

@@ -8,7 +8,7 @@ use http::Method;
 use kube::core::WatchEvent;
 use limen_core::federated::Kind;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::object_api::{ObjectApi, escape, kind_path, request};
 
@@ -39,13 +39,30 @@ pub async fn follow(
     selector: String,
     tell: mpsc::Sender<(Arc<Kind>, Seen)>,
 ) {
+    let (_, used) = watch::channel(true);
+    follow_used(api, kind, selector, used, tell).await;
+}
+
+/// As [`follow`]. While a kind is not used and there is nothing of it, one look is enough: a watch
+/// begins, from that look on, when the kind is used.
+pub(crate) async fn follow_used(
+    api: ObjectApi,
+    kind: Arc<Kind>,
+    selector: String,
+    mut used: watch::Receiver<bool>,
+    tell: mpsc::Sender<(Arc<Kind>, Seen)>,
+) {
     let tell = Tell { kind: kind.clone(), to: tell };
     let mut pause = Pause::default();
     loop {
         let mut version = match api.list(&kind, &selector).await {
             Ok((objects, version)) => {
                 pause = Pause::default();
+                let nothing = objects.is_empty();
                 if !tell.say(Seen::State(objects)).await {
+                    return;
+                }
+                if nothing && used.wait_for(|used| *used).await.is_err() {
                     return;
                 }
                 version
@@ -59,14 +76,14 @@ pub async fn follow(
                 if !tell.say(seen).await {
                     return;
                 }
-                tokio::time::sleep(pause.next(unknown)).await;
+                pause.before_next(&api, unknown).await;
                 continue;
             }
         };
         // Watches follow each other from version to version; a list is needed only when one of
         // them loses the thread.
         loop {
-            match watch(&api, &selector, &mut version, &tell).await {
+            match watch_from(&api, &selector, &mut version, &tell).await {
                 Ok(Ended::InTime) => pause = Pause::default(),
                 Ok(Ended::NotWanted) => return,
                 Ok(Ended::Compacted) => break,
@@ -79,7 +96,7 @@ pub async fn follow(
                     if !tell.say(Seen::Lost(error)).await {
                         return;
                     }
-                    tokio::time::sleep(pause.next(false)).await;
+                    pause.before_next(&api, false).await;
                 }
             }
         }
@@ -104,7 +121,7 @@ enum Ended {
     NotWanted,
 }
 
-async fn watch(
+async fn watch_from(
     api: &ObjectApi,
     selector: &str,
     version: &mut String,
@@ -147,9 +164,15 @@ async fn watch(
 struct Pause(u32);
 
 impl Pause {
-    fn next(&mut self, unknown: bool) -> Duration {
+    /// Waits. That a cluster answers is a reason to try at once, unless its answer was that it does
+    /// not know the kind.
+    async fn before_next(&mut self, api: &ObjectApi, unknown: bool) {
         self.0 += 1;
         let least = if unknown { 2000 } else { 100 };
-        Duration::from_millis((least << self.0.min(8)).min(30_000))
+        let longest = Duration::from_millis((least << self.0.min(8)).min(30_000));
+        match unknown {
+            true => tokio::time::sleep(longest).await,
+            false => api.wait_for_answers(longest).await,
+        }
     }
 }

@@ -23,8 +23,9 @@ pub(crate) enum Task {
     Delete { uid: String },
     /// Take our marks off.
     Release { uid: String },
-    /// See whether there is a leaf of ours, after a request that may have made one.
-    Look,
+    /// See whether there is a leaf of ours: a request may have made one, or one that was deleted
+    /// may be gone.
+    Look { uid: String },
 }
 
 /// What was done.
@@ -58,8 +59,8 @@ pub(crate) enum Outcome {
     Refused(Refusal),
     /// It must go before anything can be done.
     MustWait,
-    /// The member holds none of ours.
-    Absent,
+    /// The member holds none of ours; what was known of one with this uid is not true any more.
+    Absent { uid: String },
 }
 
 impl Task {
@@ -92,11 +93,14 @@ impl Task {
                     api.merge(id, "", &patch).await?;
                     Ok(Outcome::LetGo(Did::Released))
                 }
-                Self::Look => {
+                Self::Look { uid } => {
                     let found = api.get(id).await?;
                     let ours =
                         found.filter(|object| object["metadata"]["labels"][HUB_LABEL] == hub);
-                    Ok(ours.map_or(Outcome::Absent, |leaf| Outcome::Holds(Did::Found, leaf)))
+                    Ok(match ours {
+                        Some(leaf) => Outcome::Holds(Did::Found, leaf),
+                        None => Outcome::Absent { uid },
+                    })
                 }
             }
         };

@@ -1,4 +1,4 @@
-//! Deletions while it is not known what became of a creation.
+//! Deletions while it is not known what became of a creation, or of the deletion itself.
 //!
 //! The member is a function that answers requests as a test wants. Its watches never tell anything,
 //! so that the syncer finds out by itself or not at all.
@@ -27,6 +27,8 @@ enum Answer {
     Lost,
     /// It is not done, and the connection ends.
     Undone,
+    /// It is done, but a deletion only begins: something holds the leaf.
+    Begun,
 }
 
 /// A member with room for one leaf.
@@ -36,12 +38,25 @@ struct Member {
     lists: Semaphore,
     /// Lets answers to writes through.
     answers: Semaphore,
+    /// Lets answers to deletions through.
+    deletions: Semaphore,
     leaf: Mutex<Option<Value>>,
     /// Says what was asked of it.
     asked: mpsc::UnboundedSender<Method>,
 }
 
 impl Member {
+    fn delete(&self) -> Option<Value> {
+        let mut leaf = self.leaf.lock().unwrap();
+        if self.answer != Answer::Begun {
+            return leaf.take();
+        }
+        if let Some(leaf) = leaf.as_mut() {
+            leaf["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        leaf.clone()
+    }
+
     async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, std::io::Error> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
@@ -67,7 +82,11 @@ impl Member {
                 self.answers.acquire().await.unwrap().forget();
                 Some(leaf)
             }
-            (Method::DELETE, _) => self.leaf.lock().unwrap().take(),
+            (Method::DELETE, _) => {
+                let deleted = self.delete();
+                self.deletions.acquire().await.unwrap().forget();
+                deleted
+            }
             (_, true) => self.leaf.lock().unwrap().clone(),
             (_, false) if path.ends_with("/configmaps") => {
                 self.lists.acquire().await.unwrap().forget();
@@ -98,6 +117,7 @@ impl Rig {
             answer,
             lists: Semaphore::new(0),
             answers: Semaphore::new(0),
+            deletions: Semaphore::new(0),
             leaf: Mutex::new(None),
             asked: tell,
         });
@@ -121,6 +141,14 @@ impl Rig {
     fn wish(&self, want: Want) {
         let wish = Wish { root_uid: "root-uid".into(), want };
         self.syncer.wish(Arc::new(id()), Some(wish));
+    }
+
+    /// Lets the member hold a leaf from the start.
+    fn hold(&self) {
+        let mut held = leaf();
+        held["metadata"]["uid"] = json!("leaf-uid");
+        held["metadata"]["resourceVersion"] = json!("4");
+        *self.member.leaf.lock().unwrap() = Some(held);
     }
 
     /// Waits until something was asked about the leaf.
@@ -147,7 +175,7 @@ impl Rig {
         tokio::time::timeout(PATIENCE, said).await.expect("the syncer does not say it");
     }
 
-    /// Whether the syncer has said that nothing is there.
+    /// Whether the syncer has said that nothing is there. It may, once a deletion is answered.
     fn nothing_is_said_to_be_there(&mut self) -> bool {
         let mut notices = std::iter::from_fn(|| self.notices.try_recv().ok());
         notices.any(|notice| matches!(&notice.what, What::Leaf(_, report) if is_nothing(report)))
@@ -219,12 +247,39 @@ async fn a_leaf_that_turns_out_never_to_have_been_created_is_done_with() {
 #[tokio::test]
 async fn nothing_is_certain_before_the_member_has_said_what_it_holds() {
     let mut rig = Rig::start(Answer::Held);
-    let mut held = leaf();
-    held["metadata"]["uid"] = json!("leaf-uid");
-    *rig.member.leaf.lock().unwrap() = Some(held);
+    rig.hold();
     rig.wish(Want::Nothing);
     rig.said(|report| report.state == Some(LeafState::Deleting)).await;
     rig.member.lists.add_permits(1);
     rig.asked(&Method::DELETE).await;
     assert!(!rig.nothing_is_said_to_be_there());
+}
+
+#[tokio::test]
+async fn a_deletion_whose_end_no_watch_tells_is_asked_for_once_and_looked_after() {
+    let mut rig = Rig::start(Answer::Held);
+    rig.hold();
+    rig.member.lists.add_permits(1);
+    rig.member.deletions.add_permits(1);
+    rig.wish(Want::Nothing);
+    rig.asked(&Method::DELETE).await;
+    rig.said(is_nothing).await;
+    let asked: Vec<Method> = std::iter::from_fn(|| rig.asked.try_recv().ok()).collect();
+    assert!(!asked.contains(&Method::DELETE), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_leaf_that_something_holds_is_waited_for_until_it_is_gone() {
+    let mut rig = Rig::start(Answer::Begun);
+    rig.hold();
+    rig.member.lists.add_permits(1);
+    rig.member.deletions.add_permits(1);
+    rig.wish(Want::Nothing);
+    rig.asked(&Method::DELETE).await;
+    for _ in 0..2 {
+        rig.asked(&Method::GET).await;
+    }
+    assert!(!rig.nothing_is_said_to_be_there());
+    *rig.member.leaf.lock().unwrap() = None;
+    rig.said(is_nothing).await;
 }

@@ -1,4 +1,4 @@
-//! A cluster that takes requests and does not answer.
+//! A cluster that takes requests and does not answer, or has nothing to tell.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use kube::client::Body;
-use limen_sync::{ObjectApi, Seen, follow};
+use limen_sync::{Notice, ObjectApi, Seen, Syncer, SyncerOptions, What, follow};
 use tokio::sync::mpsc;
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
@@ -45,4 +45,114 @@ async fn a_list_or_a_watch_that_is_never_answered_is_given_up_and_tried_again() 
     assert!(matches!(next().await, Seen::Lost(_)), "the watch");
     assert!(matches!(next().await, Seen::Gone(_)));
     following.abort();
+}
+
+/// A syncer of one kind over a function that is a member.
+fn syncer(api: ObjectApi) -> (Syncer, mpsc::UnboundedReceiver<Notice>) {
+    let options = SyncerOptions {
+        cluster: "asia-1".into(),
+        hub: "hub".to_owned(),
+        kinds: vec![limen_api::kind(("v1", "ConfigMap", "configmaps", true))],
+        probe_every: Duration::from_millis(100),
+        concurrency: 4,
+    };
+    let (tell, notices) = mpsc::unbounded_channel();
+    (Syncer::start(api, options, tell), notices)
+}
+
+async fn listed(notices: &mut mpsc::UnboundedReceiver<Notice>) {
+    let listed = async {
+        while let Some(notice) = notices.recv().await {
+            if matches!(notice.what, What::Listed(_)) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, listed).await.expect("the kind is never listed");
+}
+
+/// Failures make pauses of up to half a minute, of which ten would take longer than this test.
+#[tokio::test]
+async fn a_probe_that_is_answered_ends_the_pauses_of_watches() {
+    let failures = Arc::new(AtomicUsize::new(10));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let failures = failures.clone();
+        async move {
+            let list = request.uri().path().ends_with("/configmaps");
+            let fails = |left: usize| left.checked_sub(1);
+            if list && failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails).is_ok() {
+                return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+            }
+            let empty = r#"{"metadata": {"resourceVersion": "5"}, "items": []}"#;
+            Ok(Response::new(Body::from(empty.as_bytes().to_vec())))
+        }
+    });
+    let (_syncer, mut notices) = syncer(ObjectApi::new(kube::Client::new(service, "default")));
+    listed(&mut notices).await;
+}
+
+#[tokio::test]
+async fn a_kind_of_which_there_is_nothing_is_watched_only_when_it_is_used() {
+    let (asked, mut questions) = mpsc::unbounded_channel();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let asked = asked.clone();
+        async move {
+            let _ = asked.send(request.uri().to_string());
+            if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+                return std::future::pending().await;
+            }
+            let empty = r#"{"metadata": {"resourceVersion": "5"}, "items": []}"#;
+            Ok::<_, std::io::Error>(Response::new(Body::from(empty.as_bytes().to_vec())))
+        }
+    });
+    let (syncer, mut notices) = syncer(ObjectApi::new(kube::Client::new(service, "default")));
+    listed(&mut notices).await;
+    let mut next = async |wanted: &str| {
+        let next = async {
+            let mut before = Vec::new();
+            while let Some(question) = questions.recv().await {
+                if question.contains(wanted) {
+                    return (question, before);
+                }
+                before.push(question);
+            }
+            panic!("nobody asks any more");
+        };
+        tokio::time::timeout(PATIENCE, next).await.unwrap_or_else(|_| panic!("no {wanted}"))
+    };
+    for _ in 0..5 {
+        let (_, before) = next("/readyz").await;
+        assert!(!before.iter().any(|question| question.contains("watch=true")), "{before:?}");
+    }
+    syncer.watch(limen_api::kind(("v1", "ConfigMap", "configmaps", true)));
+    // From the list on, so that nothing is missed.
+    let (watch, before) = next("watch=true").await;
+    assert!(watch.contains("resourceVersion=5"), "{watch}");
+    assert!(!before.iter().any(|question| question.contains("/configmaps")), "{before:?}");
+}
+
+#[tokio::test]
+async fn a_member_that_is_well_and_did_not_say_what_it_is_is_asked_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let asked = asked.clone();
+        async move {
+            if request.uri().path() == "/version" && asked.fetch_add(1, Ordering::SeqCst) < 3 {
+                return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+            }
+            let answer =
+                r#"{"gitVersion": "v1.2.3", "metadata": {"resourceVersion": "5"}, "items": []}"#;
+            Ok(Response::new(Body::from(answer.as_bytes().to_vec())))
+        }
+    });
+    let (_syncer, mut notices) = syncer(ObjectApi::new(kube::Client::new(service, "default")));
+    let described = async {
+        loop {
+            if let What::Described(found) = notices.recv().await.expect("somebody speaks").what {
+                return found.version;
+            }
+        }
+    };
+    let version = tokio::time::timeout(PATIENCE, described).await.expect("it is asked once only");
+    assert_eq!(version, "v1.2.3");
 }

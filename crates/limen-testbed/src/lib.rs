@@ -14,6 +14,8 @@
 //! by side and never meet. Nothing is mocked, shared or kept: what a test sees
 //! is what it would see in a cluster without nodes.
 //!
+//! [`ApiServer`] is Limen's own, in the process of the test (feature `limen`).
+//!
 //! A [`Network`] gives a test addresses of its own, for what plays the pods of a cluster.
 //!
 //! A test that asks for a control plane must get one. When the binaries are not
@@ -36,6 +38,8 @@ mod etcd;
 mod folder;
 mod kubeconfig;
 mod kubectl;
+#[cfg(feature = "limen")]
+mod limen;
 mod network;
 mod ports;
 mod probe;
@@ -47,4 +51,6 @@ pub use certificates::ClientTls;
 pub use control_plane::{ControlPlane, ControlPlaneBuilder};
 pub use error::Error;
 pub use etcd::{Etcd, EtcdBuilder};
+#[cfg(feature = "limen")]
+pub use limen::{ApiServer, config_of};
 pub use network::Network;

@@ -32,6 +32,10 @@ pub(crate) struct CorednsConfig {
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     server: Vec<String>,
 
+    /// The port that CoreDNS listens on
+    #[arg(long, value_name = "PORT", default_value_t = 53)]
+    port: u16,
+
     /// The domain of the cluster
     #[arg(long, value_name = "NAME", default_value = "cluster.local")]
     cluster_domain: String,
@@ -40,7 +44,7 @@ pub(crate) struct CorednsConfig {
 impl CorednsConfig {
     /// Two servers for a Corefile.
     pub(crate) fn stanza(&self) -> Result<String> {
-        let Self { cluster, federation, .. } = self;
+        let Self { cluster, federation, port, .. } = self;
         let zone = self.zone.trim_end_matches('.');
         let domain = self.cluster_domain.trim_end_matches('.');
         for name in [cluster, federation, &zone.to_owned(), &domain.to_owned()] {
@@ -60,14 +64,14 @@ impl CorednsConfig {
         Ok(format!(
             "\
 # Services of the federation {federation}, for clients in the cluster {cluster}.
-{federation}.svc.{domain}:53 {{
+{federation}.svc.{domain}:{port} {{
     errors
     cache 5
     rewrite name suffix .{federation}.svc.{domain}. .{federation}.svc.{cluster}.cluster.{zone}. answer auto
     forward . {servers}
 }}
 # Names of the federation as everybody else writes them.
-{zone}:53 {{
+{zone}:{port} {{
     errors
     cache 5
     forward . {servers}
@@ -87,6 +91,7 @@ mod tests {
             federation: "fed".into(),
             zone: "example.com.".into(),
             server: vec![server.into()],
+            port: 53,
             cluster_domain: "cluster.local".into(),
         }
     }

@@ -5,16 +5,19 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use limen_api::Nameserver;
 use limen_core::locality::{Coordinates, Locality};
 use limen_dns::source::{ConfigFiles, Hub};
-use limen_dns::{CertificateFiles, Challenges, KeyFolder, Options, Secondary, Server, TsigKey};
+use limen_dns::{
+    CertificateFiles, Challenges, KeyFolder, LoggedClients, Options, QueryLogOptions, QueryLogTo,
+    Secondary, Server, TsigKey,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::coredns::CorednsConfig;
 use crate::dns_keys::{DnsDs, DnsRoll};
-use crate::gateway::client;
+use crate::gateway::{client, share};
 use crate::tsig_key;
 
 /// Updates of challenges that wait for the hub at most.
@@ -167,6 +170,26 @@ pub(crate) struct Dns {
     /// Do not probe clusters, even where a health check is described and no gateway has a verdict
     #[arg(long)]
     no_probes: bool,
+
+    /// Where to log each question as a line of JSON; - is the standard output
+    #[arg(long, value_name = "FILE")]
+    query_log: Option<PathBuf>,
+
+    /// Log only a share of the questions, such as 0.01
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share, requires = "query_log")]
+    query_log_sample: f64,
+
+    /// How much of clients' addresses is logged: all, their networks (/24, /56), or nothing
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = LogClients::Network, requires = "query_log")]
+    query_log_clients: LogClients,
+}
+
+/// How much of clients' addresses is logged.
+#[derive(Clone, Copy, ValueEnum)]
+enum LogClients {
+    Whole,
+    Network,
+    Nothing,
 }
 
 /// What else `limen dns` does.
@@ -279,8 +302,22 @@ impl Dns {
             tcp_connections: self.max_connections,
             tcp_idle: Duration::from_secs(self.tcp_idle_seconds),
             probe: !self.no_probes,
+            query_log: self.query_log(),
             ..Options::default()
         })
+    }
+
+    fn query_log(&self) -> Option<QueryLogOptions> {
+        let to = self.query_log.clone().map(|path| match path.to_str() {
+            Some("-") => QueryLogTo::Stdout,
+            _ => QueryLogTo::File(path),
+        })?;
+        let clients = match self.query_log_clients {
+            LogClients::Whole => LoggedClients::Whole,
+            LogClients::Network => LoggedClients::Network,
+            LogClients::Nothing => LoggedClients::Nothing,
+        };
+        Some(QueryLogOptions { to, sample: self.query_log_sample, clients })
     }
 
     /// Who may update challenges. They are written to the hub, so that every server has them.

@@ -70,6 +70,11 @@ pub(crate) struct Gateway {
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     https: Vec<SocketAddr>,
 
+    /// Share the ports with a gateway that runs already, to take over from it: stop that one when
+    /// this one is ready
+    #[arg(long)]
+    take_over: bool,
+
     /// Where to serve metrics, readiness and explanations
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
@@ -113,6 +118,11 @@ pub(crate) struct Gateway {
     /// Log only this share of the requests, from 0 to 1, picked at random
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share, requires = "access_log")]
     access_log_sample: f64,
+
+    /// Check only the addresses that a TrafficPolicy wants checked, and not whether all others
+    /// accept connections
+    #[arg(long)]
+    no_usual_checks: bool,
 
     /// Client connections at once
     #[arg(long, default_value_t = Limits::default().connections)]
@@ -200,6 +210,7 @@ impl Gateway {
             name: self.name.clone().unwrap_or(defaults.name),
             http: self.http.clone(),
             https: self.https.clone(),
+            take_over: self.take_over,
             admin: self.admin,
             locality: Locality {
                 region: self.region.clone(),
@@ -216,13 +227,14 @@ impl Gateway {
                 _ => AccessLogTo::File(path),
             }),
             access_log_sample: self.access_log_sample,
+            probe_all: !self.no_usual_checks,
             limits: Limits { connections: self.max_connections, ..defaults.limits },
             drain: Duration::from_secs(self.drain_seconds),
         })
     }
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("take a number from 0 to 1, such as 0.01 for one request in a hundred".to_owned()),

@@ -1,5 +1,7 @@
 //! `limen hub`
 
+mod dashboard;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,12 +12,14 @@ use clap::Args;
 use kube::Client;
 use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
-use limen_dashboard::{Dashboard, DashboardOptions};
-use limen_hub::{Election, Federation, FederationOptions, Traffic, TrafficOptions, VerifyHosts};
+use limen_hub::{
+    Connections, Election, Federation, FederationOptions, Traffic, TrafficOptions, VerifyHosts,
+};
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
 use limen_sync::ObjectApi;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::dashboard::DashboardFlags;
 use crate::connection::{Whom, answering, config};
 
 /// Whom the embedded API knows the hub's own controllers as.
@@ -85,13 +89,12 @@ pub(crate) struct Hub {
     #[arg(long, value_name = "RESOLVER", conflicts_with = "api_only", value_parser = resolver)]
     verify_hosts: Option<SocketAddr>,
 
-    /// Serve the dashboard here, over plain HTTP: keep it on loopback or behind TLS of your own
-    #[arg(long, value_name = "ADDR")]
-    dashboard: Option<SocketAddr>,
-
     /// Serve the API and federate nothing
     #[arg(long, conflicts_with = "kubeconfig")]
     api_only: bool,
+
+    #[command(flatten)]
+    dashboard: DashboardFlags,
 }
 
 impl Hub {
@@ -113,7 +116,7 @@ impl Hub {
         };
         match (&self.kubeconfig, &self.data_dir) {
             (Some(kubeconfig), _) => {
-                on_existing(kubeconfig, self.hosts(), self.dashboard, stopped).await
+                on_existing(kubeconfig, self.hosts(), &self.dashboard, stopped).await
             }
             (None, Some(folder)) => {
                 let folder = folder.clone();
@@ -133,14 +136,14 @@ impl Hub {
             data_dir: folder.to_owned(),
             listen: self.listen,
             store,
-            extra_names: self.tls_san,
+            extra_names: self.tls_san.into_iter().chain(self.dashboard.name()).collect(),
             token_file: self.token_auth_file,
             audit_log: self.audit_log,
         })
         .await?;
 
         let kubeconfig = server.kubeconfig().to_owned();
-        let dashboard = serve_dashboard(self.dashboard, &kubeconfig).await?;
+        let dashboard = self.dashboard.serve(&kubeconfig, Some(&server)).await?;
         println!("The hub is ready at {} ({} ms).", server.url(), start.elapsed().as_millis());
         println!();
         println!("  export KUBECONFIG={}", kubeconfig.display());
@@ -150,7 +153,7 @@ impl Hub {
         }
         if let Some(dashboard) = &dashboard {
             println!();
-            println!("  http://{}    # the dashboard; log in with a token", dashboard.address());
+            dashboard.lines(Some(folder)).iter().for_each(|line| println!("  {line}"));
         }
         println!();
         let kept = match &self.store {
@@ -166,6 +169,7 @@ impl Hub {
             let shared = self.store.is_some();
             federate(client, Home::Embedded, hosts, shared, stopped).await?;
         }
+        drop(dashboard);
         server.stop().await;
         Ok(())
     }
@@ -216,19 +220,6 @@ fn resolver(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| format!("{text:?} is not an address of a resolver"))
 }
 
-/// Shows the hub at an address, if one is wanted.
-async fn serve_dashboard(
-    listen: Option<SocketAddr>,
-    kubeconfig: &PathBuf,
-) -> Result<Option<Dashboard>> {
-    let Some(listen) = listen else { return Ok(None) };
-    let hub = config(Some(kubeconfig), None).await?;
-    let dashboard = Dashboard::start(DashboardOptions { listen, hub, play: None }).await;
-    dashboard.map(Some).with_context(|| {
-        format!("cannot serve the dashboard at {listen}; give another address with --dashboard")
-    })
-}
-
 fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
@@ -237,18 +228,18 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 async fn on_existing(
     kubeconfig: &PathBuf,
     hosts: Hosts,
-    dashboard: Option<SocketAddr>,
+    dashboard: &DashboardFlags,
     stopped: impl Future<Output = ()>,
 ) -> Result<()> {
     let config = config(Some(kubeconfig), None).await?;
     let url = config.cluster_url.clone();
     let client = answering(config, Whom::Cluster, Some(kubeconfig)).await?;
-    let dashboard = serve_dashboard(dashboard, kubeconfig).await?;
+    let dashboard = dashboard.serve(kubeconfig, None).await?;
     println!(
         "Federating from {url}: what a PlacementPolicy or a namespace labelled limen.dev/federate=true selects."
     );
     if let Some(dashboard) = &dashboard {
-        println!("The dashboard is at http://{}; log in with a token.", dashboard.address());
+        dashboard.lines(None).iter().for_each(|line| println!("  {line}"));
     }
     federate(client, Home::Existing, hosts, true, stopped).await
 }
@@ -270,7 +261,9 @@ async fn federate(
             if shared {
                 election.win().await;
             }
+            let connections = Connections::default();
             let mut options = TrafficOptions::new(api.clone());
+            options.connections = connections.clone();
             options.domain.clone_from(&hosts.domain);
             if let Some(resolver) = hosts.resolver {
                 let hub = limen_hub::hub_id(&api).await?;
@@ -278,6 +271,7 @@ async fn federate(
             }
             let traffic = Traffic::start(options);
             let mut options = FederationOptions::new(api.clone(), home);
+            options.connections = connections;
             options.front = Some(traffic.front());
             let federation = Federation::start(options).await?;
             match shared {

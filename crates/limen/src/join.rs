@@ -69,6 +69,12 @@ impl Join {
             let member = answering(config, Whom::Cluster, Some(&self.kubeconfig)).await?;
             let joined = limen_hub::join(&hub, &member, &options).await?;
             println!("Cluster {} ({}) has joined.", self.name, joined.version);
+            if joined.stays {
+                println!("It was about to leave (limen unjoin), and stays.");
+            }
+            if joined.drained {
+                println!("It is drained: limen undrain {} sends clients there again.", self.name);
+            }
             Ok(())
         })
     }

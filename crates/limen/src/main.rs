@@ -123,7 +123,7 @@ enum Command {
 fn main() -> ExitCode {
     let command = called::parse();
     let filter = tracing_subscriber::EnvFilter::try_from_env("LIMEN_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,kube_client=off"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(logged(&command)));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(colour::on_stderr())
@@ -133,9 +133,19 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be listening, and then there is nobody to tell.
-            let _ = writeln!(std::io::stderr(), "limen: {}", advised(format!("{error:#}")));
+            let _ = writeln!(std::io::stderr(), "limen: {}", advised(said(&error)));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What is logged unless somebody says otherwise. A story tells itself what it breaks, and draws
+/// pictures that no other line may come between.
+fn logged(command: &Command) -> &'static str {
+    match command {
+        Command::Play(_) => "error,kube_client=off",
+        Command::Up(_) => "warn,kube_client=off,limen_gateway=error",
+        _ => "warn,kube_client=off",
     }
 }
 
@@ -163,6 +173,25 @@ fn run(command: Command) -> Result<()> {
         Command::Man(manual) => manual.run(),
         Command::Version(version) => version.run(),
     }
+}
+
+/// An error with its causes; of what an API server has said, only its own words.
+fn said(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let answer = cause.downcast_ref::<kube::Error>();
+        let words = answer.map_or_else(|| cause.to_string(), limen_api::why);
+        let already = text.contains(&words);
+        match text.is_empty() {
+            true => text = words,
+            false if already => {}
+            false => text = format!("{text}: {words}"),
+        }
+        if answer.is_some() {
+            break;
+        }
+    }
+    text
 }
 
 /// What went wrong, with what to do about it where the error itself cannot know.

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use limen_api::source::{ConfigFiles, Hub, Source};
 use limen_cloud::{DnsEndpoints, Place, Rfc2136, Round, Settings};
+use limen_core::hold::Limits;
 use limen_core::publish::Publisher;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,6 +23,9 @@ Examples:
 
   # What that would change
   limen publish ... --dry-run
+
+  # Let go of most names at once, which is held back otherwise: the hub might have lost them
+  limen publish ... --allow-removal
 
   # Objects that external-dns publishes wherever it can
   limen publish --hub-kubeconfig ./hub/kubeconfig --zone example.com --owner hub-1 --dns-endpoint
@@ -82,6 +86,10 @@ pub(crate) struct Publish {
     /// Print what would be changed, and end
     #[arg(long)]
     dry_run: bool,
+
+    /// Publish once, also where most names would be retracted, print what was changed, and end
+    #[arg(long)]
+    allow_removal: bool,
 }
 
 impl Publish {
@@ -121,11 +129,11 @@ impl Publish {
         terminate: &mut tokio::signal::unix::Signal,
         interrupt: &mut tokio::signal::unix::Signal,
     ) -> Result<()> {
-        if self.dry_run {
+        if self.dry_run || self.allow_removal {
             let objects = limen_cloud::first_objects(source).await;
             let objects = objects.map_err(|trouble| anyhow::anyhow!(trouble))?;
             let round = limen_cloud::publish_once(&place, &settings, &objects).await?;
-            print(&round);
+            print(&round, self.dry_run);
             return Ok(());
         }
         println!("Publishing {} as {}.", settings.publisher.zone, settings.publisher.owner);
@@ -161,6 +169,7 @@ impl Publish {
             owner: self.owner.clone(),
             zone: self.zone.trim_end_matches('.').to_ascii_lowercase(),
             lease: i64::from(self.lease),
+            limits: (!self.allow_removal).then(Limits::default),
         };
         Ok(Settings { publisher, ttl: self.ttl, dry_run: self.dry_run })
     }
@@ -175,15 +184,23 @@ fn with_port(server: &str) -> String {
     if has_port { server.to_owned() } else { format!("{server}:53") }
 }
 
-fn print(round: &Round) {
+fn print(round: &Round, dry: bool) {
+    let (nothing, how) =
+        if dry { ("Nothing would be changed.", "would") } else { ("Nothing was changed.", "done") };
     if round.changed.is_empty() {
-        println!("Nothing would be changed.");
+        println!("{nothing}");
     }
     for change in &round.changed {
-        println!("would: {change}");
+        println!("{how}: {change}");
+    }
+    for lost in &round.overtaken {
+        println!("somebody else was faster, run it again: {lost}");
     }
     for remark in &round.remarks {
         println!("note: {remark}");
+    }
+    if let Some(held) = &round.held {
+        println!("held back: {held}; if that is meant, use --allow-removal");
     }
 }
 

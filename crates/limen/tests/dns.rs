@@ -1,50 +1,17 @@
 //! `limen dns` as a process: answers from files, and from a hub that goes away.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::{TcpListener, UdpSocket};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+mod process;
+
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, CustomResourceExt};
-use limen_api::GlobalIngress;
+use kube::{Api, CustomResourceExt};
+use limen_api::{Edge, GlobalIngress};
 use serde_json::{Value, json};
 
-/// A process that is killed, at the latest, when the test ends.
-struct Process(Child);
-
-impl Process {
-    /// Starts it and waits for its first line.
-    fn start(arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_limen"))
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        assert!(line.contains("is ready"), "{line}");
-        // What it says later must not fill the pipe.
-        std::thread::spawn(move || output.read_to_string(&mut String::new()));
-        Self(process)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use process::{Process, client, free_port};
 
 /// The first address that `shop.example.com` has, if any.
 fn look_up(port: u16) -> Option<[u8; 4]> {
@@ -75,12 +42,6 @@ fn spec(address: &str) -> Value {
     })
 }
 
-async fn client(folder: &Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(folder.join("kubeconfig")).unwrap();
-    let options = KubeConfigOptions::default();
-    Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap()).unwrap()
-}
-
 #[test]
 fn answers_come_from_a_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,9 +60,7 @@ fn answers_come_from_a_folder() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_answers_while_its_hub_is_away_also_after_a_restart() {
     let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let listen = format!("127.0.0.1:{}", free_port());
-    let folder = data.path().to_str().unwrap();
-    let hub = Process::start(&["hub", "--data-dir", folder, "--listen", &listen]);
+    let hub = Process::hub(data.path());
     let client = client(data.path()).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.create(&PostParams::default(), &GlobalIngress::crd()).await.unwrap();
@@ -137,9 +96,75 @@ async fn a_server_answers_while_its_hub_is_away_also_after_a_restart() {
     let change = json!({ "spec": spec("192.0.2.2") });
     roots.patch("web", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
     eventually(port, [192, 0, 2, 2]);
+    // What is answered is kept a moment later.
+    let file = kept.path().join("dns-objects.json");
+    let is_kept = || std::fs::read_to_string(&file).is_ok_and(|text| text.contains("192.0.2.2"));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_kept() {
+        assert!(Instant::now() < deadline, "it is not kept");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     drop(hub);
     assert_eq!(look_up(port), Some([192, 0, 2, 2]), "it goes on without the hub");
     drop(dns);
-    let _dns = Process::start(&arguments);
+    let dns = Process::start(&arguments);
+    eventually(port, [192, 0, 2, 2]);
+    dns.terminate();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_gateway_has_measured_decides_for_the_clients_of_its_region() {
+    let data = tempfile::tempdir().unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let folder = data.path().to_str().unwrap();
+    let _hub = Process::start(&["hub", "--data-dir", folder, "--listen", &listen, "--api-only"]);
+    let client = client(data.path()).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in [GlobalIngress::crd(), Edge::crd()] {
+        definitions.create(&PostParams::default(), &definition).await.unwrap();
+    }
+    let target = |cluster: &str, region: &str, address: &str| {
+        json!({ "cluster": cluster, "region": region, "readyEndpoints": 1,
+            "addresses": [{ "host": address, "port": 80 }] })
+    };
+    let mut spec = spec("192.0.2.1");
+    spec["backends"][0]["targets"] =
+        json!([target("near", "europe", "192.0.2.1"), target("fast", "america", "192.0.2.2"),]);
+    let manifest = json!({ "metadata": { "name": "web" }, "spec": spec });
+    let root: GlobalIngress = serde_json::from_value(manifest).unwrap();
+    let roots: Api<GlobalIngress> = Api::default_namespaced(client.clone());
+    let edges: Api<Edge> = Api::all(client);
+    let manifest = json!({ "metadata": { "name": "gw" }, "spec": { "region": "europe" } });
+    let edge: Edge = serde_json::from_value(manifest).unwrap();
+    // New kinds are served a moment after their definitions.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while let Err(error) = roots.create(&PostParams::default(), &root).await {
+        assert!(Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    while let Err(error) = edges.create(&PostParams::default(), &edge).await {
+        assert!(Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let port = free_port();
+    let listen = format!("127.0.0.1:{port}");
+    let kubeconfig = data.path().join("kubeconfig");
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let _dns = Process::start(&[
+        "dns",
+        "--hub-kubeconfig",
+        kubeconfig,
+        "--zone",
+        "example.com",
+        "--region",
+        "europe",
+        "--listen",
+        &listen,
+    ]);
+    eventually(port, [192, 0, 2, 1]);
+    let measured = |cluster: &str, latency: f64| json!({ "cluster": cluster, "healthy": true, "latencyMilliseconds": latency });
+    let report =
+        json!({ "status": { "targets": [measured("near", 80.0), measured("fast", 20.0)] } });
+    edges.patch_status("gw", &PatchParams::default(), &Patch::Merge(report)).await.unwrap();
     eventually(port, [192, 0, 2, 2]);
 }

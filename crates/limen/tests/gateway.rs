@@ -4,23 +4,16 @@ mod process;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, CustomResourceExt};
+use kube::{Api, CustomResourceExt};
 use limen_api::GlobalIngress;
 use serde_json::{Value, json};
 
-use process::{Process, free_port};
-
-fn hub(folder: &Path) -> Process {
-    let listen = format!("127.0.0.1:{}", free_port());
-    Process::start(&["hub", "--data-dir", folder.to_str().unwrap(), "--listen", &listen])
-}
+use process::{Process, client, free_port};
 
 /// Something that answers every connection with `hello`.
 fn upstream() -> SocketAddr {
@@ -59,12 +52,6 @@ fn eventually_hello(port: u16) {
     panic!("no hello within a minute, but {last:?}");
 }
 
-async fn client(folder: &Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(folder.join("kubeconfig")).unwrap();
-    let options = KubeConfigOptions::default();
-    Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap()).unwrap()
-}
-
 fn spec(upstream: SocketAddr) -> Value {
     json!({
         "rules": [{ "host": "a.test", "paths": [{ "path": "/", "backend": "web" }] }],
@@ -93,7 +80,7 @@ fn routes_come_from_a_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_serves_while_its_hub_is_away_also_after_a_restart() {
     let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let hub = hub(data.path());
+    let hub = Process::hub(data.path());
     let client = client(data.path()).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.create(&PostParams::default(), &GlobalIngress::crd()).await.unwrap();
@@ -135,7 +122,7 @@ async fn a_gateway_serves_while_its_hub_is_away_also_after_a_restart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_is_the_ingress_controller_of_a_cluster() {
     let data = tempfile::tempdir().unwrap();
-    let _cluster = hub(data.path());
+    let _cluster = Process::hub(data.path());
     let client = client(data.path()).await;
     let services: Api<k8s_openapi::api::core::v1::Service> =
         Api::default_namespaced(client.clone());

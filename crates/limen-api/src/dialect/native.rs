@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::Preferences;
 use super::selector::{self, label_selector, placement};
 use super::{DialectError, identity, overrides, preferences, uid};
-use crate::NAMESPACE;
 use crate::placement_policy::{OnConflictSpec, OnDeleteSpec, PlacementPolicy, RootSelector};
+use crate::{GATEWAYS, NAMESPACE};
 
 /// Says of one object whether it is to be federated.
 const FEDERATE: &str = "limen.dev/federate";
@@ -73,7 +73,8 @@ fn belongs_to_the_cluster(object: &Value, kind: &Kind) -> bool {
         }),
         _ => false,
     };
-    controlled || made_by_cluster || namespace.starts_with("kube-") || namespace == NAMESPACE
+    let ours = [NAMESPACE, GATEWAYS].contains(&namespace);
+    controlled || made_by_cluster || ours || namespace.starts_with("kube-")
 }
 
 /// Whether a policy of the same namespace is about an object.

@@ -17,7 +17,7 @@ use serde_saphyr::Spanned;
 use tokio::sync::{mpsc, watch};
 
 use super::OwnEdge;
-use super::objects::{Key, Objects, SecretData};
+use super::objects::{Key, Objects, Origin, SecretData};
 use super::{News, Running, Source};
 use crate::DnsZoneSpec;
 
@@ -84,6 +84,23 @@ struct Metadata {
     namespace: Option<String>,
 }
 
+/// Where the parts of an object are.
+#[derive(Deserialize)]
+struct Lines {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: SpecLines,
+}
+
+#[derive(Default, Deserialize)]
+struct SpecLines {
+    #[serde(default)]
+    records: Vec<Spanned<Value>>,
+}
+
 /// Reads all objects of a file or a folder.
 pub fn read_objects(path: &Path) -> Result<Objects, ConfigError> {
     let mut objects = Objects::default();
@@ -96,6 +113,9 @@ pub fn read_objects(path: &Path) -> Result<Objects, ConfigError> {
             serde_saphyr::from_multiple_with_options(&text, options).map_err(|error| {
                 ConfigError::Yaml { path: file.clone(), error: error.to_string() }
             })?;
+        if documents.iter().flatten().any(|manifest| manifest.value.kind == "DnsZone") {
+            objects.origins.extend(origins(&file, &text));
+        }
         for manifest in documents.into_iter().flatten() {
             let (line, manifest) = (manifest.defined.line(), manifest.value);
             let (kind, name) = (manifest.kind.clone(), manifest.metadata.name.clone());
@@ -111,9 +131,29 @@ pub fn read_objects(path: &Path) -> Result<Objects, ConfigError> {
     Ok(objects)
 }
 
+/// Where the zones of a file are, with their records.
+fn origins(file: &Path, text: &str) -> Vec<(Key, Origin)> {
+    let options = serde_saphyr::options! { budget: None };
+    let read = serde_saphyr::from_multiple_with_options(text, options);
+    // What cannot be read this way has been read before, and goes without.
+    let documents: Vec<Option<Spanned<Lines>>> = read.unwrap_or_default();
+    let zones = documents.into_iter().flatten().filter(|found| found.value.kind == "DnsZone");
+    let origin = |found: Spanned<Lines>| {
+        let records = found.value.spec.records.iter().map(|record| record.defined.line());
+        let (file, line, records) = (file.to_owned(), found.defined.line(), records.collect());
+        (found.value.metadata.key(), Origin { file, line, records })
+    };
+    zones.map(origin).collect()
+}
+
+impl Metadata {
+    fn key(self) -> Key {
+        (self.namespace.unwrap_or_else(|| "default".to_owned()), self.name)
+    }
+}
+
 fn add(objects: &mut Objects, manifest: Manifest) -> Result<(), String> {
-    let namespace = manifest.metadata.namespace.unwrap_or_else(|| "default".to_owned());
-    let key: Key = (namespace, manifest.metadata.name);
+    let key = manifest.metadata.key();
     if key.1.is_empty() {
         return Err("it has no metadata.name".to_owned());
     }
@@ -290,5 +330,20 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.contains(part) && error.contains("routes.yaml"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_zone_and_its_records_are_found_again_in_their_file() {
+        let text = "# Zones\nkind: DnsZone\nmetadata: { name: z }\nspec:\n  zone: example.com\n  \
+                    records:\n  - { name: a, type: A, data: [192.0.2.1] }\n\n  - name: b\n    \
+                    type: A\n    data: [192.0.2.2]\n";
+        let objects = read(text).unwrap();
+        let key = ("default".to_owned(), "z".to_owned());
+        for (record, line) in [(None, 2), (Some(0), 7), (Some(1), 9), (Some(7), 2)] {
+            let place = objects.place_of(&key, record);
+            assert!(place.ends_with(&format!("routes.yaml:{line}: ")), "{record:?}: {place}");
+        }
+        let other = ("default".to_owned(), "other".to_owned());
+        assert_eq!(objects.place_of(&other, None), "");
     }
 }

@@ -1,25 +1,29 @@
 //! Objects from a hub, watched: GlobalIngress objects, and with them Secrets for a gateway and
-//! zones for a DNS server.
+//! zones for a DNS server. A gateway sees no Secrets but the copies that the hub makes for it.
 //!
 //! The last objects are kept on disk. An edge that starts while the hub is away serves them, and
 //! one that runs while the hub goes away goes on with what it has.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Client;
 use kube::runtime::watcher;
+use kube::{Api, Client};
 use limen_core::edge::{EdgeKind, Peer};
 use limen_core::global::Global;
 use tokio::sync::{mpsc, watch};
 
-use super::listed::{Listed, events, secret_data};
-use super::objects::{Objects, SecretData};
+use super::absence::Absence;
+use super::keeper::Keeper;
+use super::listed::{Listed, events, events_of, is_answer, secret_data};
+use super::objects::{Key, Objects, SecretData};
 use super::{News, OwnEdge, Running, Source, disk, meet};
-use crate::{DnsChallenge, DnsChallengeSpec, DnsZone, DnsZoneSpec, Edge, GlobalIngress};
+use crate::{
+    COPY_OF, DnsChallenge, DnsChallengeSpec, DnsZone, DnsZoneSpec, Edge, GATEWAYS, GlobalIngress,
+};
 
 /// Changes come in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(5);
@@ -48,10 +52,6 @@ impl Source for Hub {
                 }
             }
             let reporting = meet::keep_reporting(self.client.clone(), self.edge, own);
-            if self.edge == EdgeKind::Dns {
-                tokio::join!(self.follow(&publish), reporting);
-                return;
-            }
             let edges = self.follow_edges(&publish);
             tokio::join!(self.follow(&publish), reporting, edges);
         })
@@ -78,55 +78,51 @@ impl Hub {
 
     async fn follow(&self, publish: &mpsc::Sender<News>) {
         let mut ingresses: Listed<Arc<Global>> = Listed::default();
-        let mut secrets: Listed<Arc<SecretData>> = Listed::default();
+        let mut secrets: Listed<(Key, Arc<SecretData>)> = Listed::default();
         let mut zones: Listed<Arc<DnsZoneSpec>> = Listed::default();
         let mut ingress_events = events::<GlobalIngress>(&self.client);
-        let mut secret_events = events::<Secret>(&self.client);
+        let copies: Api<Secret> = Api::namespaced(self.client.clone(), GATEWAYS);
+        let mut secret_events = events_of(copies);
         let mut zone_events = events::<DnsZone>(&self.client);
         let mut challenges: Listed<Arc<DnsChallengeSpec>> = Listed::default();
         let mut challenge_events = events::<DnsChallenge>(&self.client);
         // What is not polled is not asked for.
         let (gateway, dns) = (self.edge == EdgeKind::Gateway, self.edge == EdgeKind::Dns);
-        let mut away = false;
+        let keeper = self.keeper(publish);
+        let mut absence = Absence::default();
         let mut due = false;
         loop {
-            let trouble = tokio::select! {
-                Some(event) = ingress_events.next() => match event {
-                    Ok(event) => {
-                        due |= ingresses.take(event, |object| {
-                            Some(Arc::new(object.spec.global.clone()))
-                        });
-                        None
-                    }
-                    Err(error) => Some(error),
-                },
-                Some(event) = zone_events.next(), if dns => match event {
-                    Ok(event) => {
-                        due |= zones.take(event, |object| Some(Arc::new(object.spec.clone())));
-                        None
-                    }
+            let heard = tokio::select! {
+                Some(event) = ingress_events.next() => ("GlobalIngress", event.map(|event| {
+                    let answer = is_answer(&event);
+                    due |= ingresses.take(event, |object| Some(Arc::new(object.spec.global.clone())));
+                    answer
+                })),
+                Some(event) = zone_events.next(), if dns => ("DnsZone", match event {
                     // A hub that does not know the kind has no zones.
                     Err(error) if is_unknown_kind(&error) => {
                         due |= !std::mem::replace(&mut zones.loaded, true);
-                        None
+                        Ok(true)
                     }
-                    Err(error) => Some(error),
-                },
+                    event => event.map(|event| {
+                        let answer = is_answer(&event);
+                        due |= zones.take(event, |object| Some(Arc::new(object.spec.clone())));
+                        answer
+                    }),
+                }),
                 // Nothing waits for challenges, which seldom are there; a hub may not know them.
                 Some(event) = challenge_events.next(), if dns => {
                     if let Ok(event) = event {
                         let kept = |object: &DnsChallenge| Some(Arc::new(object.spec.clone()));
                         due |= challenges.take(event, kept);
                     }
-                    None
+                    continue;
                 }
-                Some(event) = secret_events.next(), if gateway => match event {
-                    Ok(event) => {
-                        due |= secrets.take(event, |object| Some(secret_data(object)));
-                        None
-                    }
-                    Err(error) => Some(error),
-                },
+                Some(event) = secret_events.next(), if gateway => ("Secret", event.map(|event| {
+                    let answer = is_answer(&event);
+                    due |= secrets.take(event, |copy| Some((copy_of(copy)?, secret_data(copy))));
+                    answer
+                })),
                 () = tokio::time::sleep(BURST), if due
                     && ingresses.loaded
                     && (secrets.loaded || zones.loaded) =>
@@ -136,28 +132,46 @@ impl Hub {
                         ingresses: ingresses.now.clone(),
                         zones: zones.now.clone(),
                         challenges: challenges.now.clone(),
-                        secrets: secrets.now.clone().into_iter().collect(),
+                        secrets: secrets.now.values().cloned().collect(),
+                        ..Objects::default()
                     };
-                    // First what clients notice; writing tens of thousands of objects takes a while.
-                    if publish.send(News::Objects(objects.clone())).await.is_err() {
+                    let kept = keeper.as_ref().map(|keeper| (keeper, objects.clone()));
+                    if publish.send(News::Objects(objects)).await.is_err() {
                         return;
                     }
-                    self.keep(objects).await;
-                    None
+                    if let Some((keeper, objects)) = kept {
+                        keeper.keep(objects);
+                    }
+                    continue;
                 }
             };
-            // Said once: the watches try again by themselves, and what is in force stays.
-            if let Some(error) = trouble {
-                if !std::mem::replace(&mut away, true) {
+            let (kind, outcome) = heard;
+            let now = Instant::now();
+            match outcome {
+                Ok(true) => {
+                    if let Some(away) = absence.answered(kind, now) {
+                        tracing::info!(?away, "the hub is back");
+                    }
+                }
+                Ok(false) => {}
+                // The watches try again by themselves, and what is in force stays.
+                Err(error) if absence.failed(kind, now) => {
                     let text = format!("the hub cannot be watched: {error}; the last routes stay");
                     if publish.send(News::Trouble(text)).await.is_err() {
                         return;
                     }
                 }
-            } else {
-                away = false;
+                Err(_) => {}
             }
         }
+    }
+
+    /// What keeps the last objects on disk, if that is wanted.
+    fn keeper(&self, publish: &mpsc::Sender<News>) -> Option<Keeper> {
+        let folder = self.snapshot_dir.clone()?;
+        let started = Keeper::start(folder, self.file_name(), publish.clone());
+        let said = "the last objects will not be kept on disk";
+        started.inspect_err(|error| tracing::error!(%error, "{said}")).ok()
     }
 
     /// Other edges come and go by themselves: nothing else waits for them.
@@ -170,7 +184,10 @@ impl Hub {
             if !edges.take(event, |edge| Some(meet::peer(edge))) || !edges.loaded {
                 continue;
             }
-            for ((_, name), _) in edges.now.iter().filter(|(_, peer)| meet::is_gone(peer)) {
+            // Gateways look after the objects of those that are gone; others may not.
+            let tidies = self.edge == EdgeKind::Gateway;
+            let gone = edges.now.iter().filter(|(_, peer)| tidies && meet::is_gone(peer));
+            for ((_, name), _) in gone {
                 tokio::spawn(meet::remove(self.client.clone(), name.clone()));
             }
             let now = edges.now.iter().map(|((_, name), peer)| (name.clone(), peer.clone()));
@@ -179,17 +196,12 @@ impl Hub {
             }
         }
     }
+}
 
-    async fn keep(&self, objects: Objects) {
-        let Some(folder) = self.snapshot_dir.clone() else { return };
-        let name = self.file_name();
-        let written = tokio::task::spawn_blocking(move || disk::write(&folder, name, &objects));
-        match written.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!("{error}"),
-            Err(error) => tracing::error!(%error, "the last objects could not be kept"),
-        }
-    }
+/// The Secret that a Secret for gateways is a copy of.
+fn copy_of(copy: &Secret) -> Option<Key> {
+    let (namespace, name) = copy.metadata.annotations.as_ref()?.get(COPY_OF)?.split_once('/')?;
+    Some((namespace.to_owned(), name.to_owned()))
 }
 
 fn is_unknown_kind(error: &watcher::Error) -> bool {

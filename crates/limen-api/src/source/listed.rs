@@ -77,7 +77,23 @@ pub fn events<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    watch(Api::<K>::all(client.clone()), watcher::Config::default()).default_backoff().boxed()
+    events_of(Api::<K>::all(client.clone()))
+}
+
+/// All objects of a kind that this leads to, for as long as anybody listens.
+pub(super) fn events_of<K>(
+    api: Api<K>,
+) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    watch(api, watcher::Config::default()).default_backoff().boxed()
+}
+
+/// Whether an event shows that the cluster has answered: a watch that begins anew says so before
+/// it has asked.
+pub fn is_answer<K>(event: &Event<K>) -> bool {
+    !matches!(event, Event::Init)
 }
 
 /// What is in a Secret.

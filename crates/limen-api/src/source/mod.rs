@@ -1,8 +1,10 @@
 //! Where an edge (a gateway or a DNS server) gets the objects from that it obeys.
 
+mod absence;
 mod config;
 mod disk;
 mod hub;
+mod keeper;
 mod listed;
 mod meet;
 mod objects;
@@ -17,10 +19,11 @@ use limen_core::edge::{EdgeReport, Peer};
 use limen_core::locality::Locality;
 use tokio::sync::{mpsc, watch};
 
+pub use absence::Absence;
 pub use config::{ConfigError, ConfigFiles, read_objects};
 pub use hub::Hub;
-pub use listed::{Listed, events, secret_data};
-pub use objects::{Key, Objects, SecretData};
+pub use listed::{Listed, events, is_answer, secret_data};
+pub use objects::{Key, Objects, Origin, SecretData};
 pub use within::Within;
 
 /// What a source has to say.
@@ -31,6 +34,9 @@ pub enum News {
     Edges(BTreeMap<String, Peer>),
     /// Why there is nothing new although there should be; what was there stays in force.
     Trouble(String),
+    /// The last objects could not be kept on disk, so that a restart needs the hub. Why, if that
+    /// was not said just before.
+    NotKept(Option<String>),
 }
 
 /// Where objects come from. It runs in the control thread for as long as the edge does.
@@ -47,6 +53,8 @@ pub struct OwnEdge {
     pub name: String,
     /// Names and addresses that clients reach it at.
     pub addresses: Vec<String>,
+    /// TCP ports that it takes connections of clients at.
+    pub ports: Vec<u16>,
     /// Where it is.
     pub locality: Locality,
     /// What it reports; nothing until it has something to report.

@@ -1,6 +1,7 @@
 //! What an edge obeys: the compiled roots and the Secrets they name.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use limen_core::global::Global;
@@ -24,6 +25,19 @@ pub struct Objects {
     pub challenges: BTreeMap<(String, String), Arc<DnsChallengeSpec>>,
     /// Secrets by namespace and name.
     pub secrets: HashMap<(String, String), Arc<SecretData>>,
+    /// Where zones are written that come from files.
+    pub origins: HashMap<Key, Origin>,
+}
+
+/// Where in a file an object is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The file.
+    pub file: PathBuf,
+    /// The line that the object begins in.
+    pub line: u64,
+    /// The line that each of its records begins in.
+    pub records: Vec<u64>,
 }
 
 /// What is in a Secret, decoded.
@@ -34,5 +48,15 @@ impl Objects {
     /// A Secret in a namespace.
     pub fn secret(&self, namespace: &str, name: &str) -> Option<&Arc<SecretData>> {
         self.secrets.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// Where a zone, or one of its records, is written, to be put before what is wrong with it:
+    /// `zones.yaml:7: `. Nothing if it does not come from a file.
+    pub fn place_of(&self, zone: &Key, record: Option<usize>) -> String {
+        let Some(Origin { file, line, records }) = self.origins.get(zone) else {
+            return String::new();
+        };
+        let line = record.and_then(|record| records.get(record)).unwrap_or(line);
+        format!("{}:{line}: ", file.display())
     }
 }

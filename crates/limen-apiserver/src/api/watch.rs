@@ -21,8 +21,8 @@ use crate::error::{ApiError, ApiResult};
 use crate::request::Options;
 use crate::storage::{StoredObject, store_error};
 
-/// How often a quiet watch says how far it has come.
-const BOOKMARK: Duration = Duration::from_secs(30);
+/// How often a quiet watch says how far it has come, as in Kubernetes.
+const BOOKMARK: Duration = Duration::from_secs(60);
 /// How long a watch goes on when the client does not say.
 const LIFETIME: std::ops::Range<u64> = 1800..3600;
 

@@ -41,6 +41,12 @@ pub(crate) fn certificate_identity(der: &[u8]) -> Option<Identity> {
     Some(identity.authenticated())
 }
 
+/// When a certificate (DER) ends, in seconds since 1970.
+pub(crate) fn certificate_end(der: &[u8]) -> Option<i64> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    Some(certificate.validity().not_after.timestamp())
+}
+
 fn fingerprint(der: &[u8]) -> String {
     let mut id = "X509SHA256=".to_owned();
     for byte in digest(&SHA256, der).as_ref() {

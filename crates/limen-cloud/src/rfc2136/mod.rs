@@ -88,8 +88,8 @@ impl Rfc2136 {
         let zone = &settings.publisher.zone;
         let mut connection = Connection::open(self, PATIENCE).await?;
         let found = connection.transfer(zone).await?;
-        let Plan { changes, remarks } = plan(&settings.publisher, wanted, &found, now);
-        let mut round = Round { remarks, ..Round::default() };
+        let Plan { changes, remarks, held } = plan(&settings.publisher, wanted, &found, now);
+        let mut round = Round { remarks, held, ..Round::default() };
         for change in changes {
             let made = settings.dry_run || connection.make(zone, &change).await?;
             let to = if made { &mut round.changed } else { &mut round.overtaken };

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use limen_api::source::{Objects, Within};
 use limen_cloud::{Place, PublishError, Rfc2136, Settings, UpdateError, publish_once};
 use limen_core::global::{Address, Backend, Global, PathRule, PathType, Rule, Target};
+use limen_core::hold::Limits;
 use limen_core::publish::Publisher;
 use limen_dns_wire::tsig::TsigKey;
 use server::{KEY, Knot};
@@ -16,7 +17,8 @@ use server::{KEY, Knot};
 const SECRET: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 fn settings(owner: &str, lease: i64) -> Settings {
-    let publisher = Publisher { owner: owner.to_owned(), zone: "example.com".to_owned(), lease };
+    let (owner, zone) = (owner.to_owned(), "example.com".to_owned());
+    let publisher = Publisher { owner, zone, lease, limits: Some(Limits::default()) };
     Settings { publisher, ttl: 30, dry_run: false }
 }
 
@@ -109,6 +111,19 @@ async fn a_second_owner_is_refused_until_the_first_is_lost() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(knot.ask("a.example.com A"), "192.0.2.1\n", "and nothing of those who live");
+}
+
+#[tokio::test]
+async fn a_hub_that_looks_empty_empties_no_zone() {
+    let knot = Knot::start(SECRET);
+    let (place, one) = (place(&knot), settings("one", 300));
+    publish_once(&place, &one, &objects("a.example.com", &[("192.0.2.1", 1)])).await.unwrap();
+    let round = publish_once(&place, &one, &Objects::default()).await.unwrap();
+    assert!(round.changed.is_empty() && round.held.is_some(), "{round:?}");
+    assert_eq!(knot.ask("a.example.com A"), "192.0.2.1\n");
+    let allowed = Settings { publisher: Publisher { limits: None, ..one.publisher }, ..one };
+    publish_once(&place, &allowed, &Objects::default()).await.unwrap();
+    assert_eq!(knot.ask("a.example.com A"), "");
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ pub use hosts::{Claim, Claims, Denied, generated_host};
 pub use member::{Digest, Member, SeenKind, Touched};
 pub use policy::{Capacity, Group, Policy, PolicyProblem, TargetReference, Weights};
 pub use proof::{Proof, Proofs, Unproven};
-pub use quorum::{WayIn, quorum, reachable};
+pub use quorum::{WayIn, quorum, reachable, remember};
 pub use remarks::{ODD_FOR, Remarks};
 pub use root::{BackendSource, HOST_ANNOTATION, Listed, ListedObject, PortName, Root, RootError};
 pub use seen::{Key, Node, SeenIngress, SeenService, ServiceKind, ServicePort, Slice};

@@ -62,7 +62,8 @@ pub struct Policy {
     /// What keeps a client with its target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// How edges find out whether a target is well.
+    /// How edges find out whether a target is well. Without it gateways try to connect every few
+    /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheck>,
     /// When a failing address is left alone for a while.

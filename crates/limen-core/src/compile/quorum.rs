@@ -37,6 +37,24 @@ pub fn quorum<'a>(
     votes.into_iter().map(judge).collect()
 }
 
+/// Lets ways in stay well for `keep` seconds after the last edge has spoken of them. `unspoken` has
+/// since when nobody does.
+pub fn remember(
+    before: &BTreeMap<WayIn, Judged>,
+    judged: &mut BTreeMap<WayIn, Judged>,
+    unspoken: &mut BTreeMap<WayIn, i64>,
+    keep: i64,
+    now: i64,
+) {
+    unspoken.retain(|way, _| !judged.contains_key(way));
+    for (way, old) in before.iter().filter(|(_, old)| old.verdict == Verdict::Healthy) {
+        if !judged.contains_key(way) && now - *unspoken.entry(way.clone()).or_insert(now) <= keep {
+            judged.insert(way.clone(), *old);
+        }
+    }
+    unspoken.retain(|way, _| judged.contains_key(way));
+}
+
 /// Whether a cluster can be reached at all: by any of its ways in.
 pub fn reachable(judged: &BTreeMap<WayIn, Judged>, cluster: &str) -> Judged {
     let from = (cluster.to_owned(), String::new());
@@ -51,4 +69,35 @@ pub fn reachable(judged: &BTreeMap<WayIn, Judged>, cluster: &str) -> Judged {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_in_stays_well_for_a_while_when_nobody_speaks_of_it_any_more() {
+        let way = |address: &str| ("c".to_owned(), address.to_owned());
+        let judged = |verdict| Judged { verdict, ..Judged::default() };
+        let mut known = BTreeMap::from([
+            (way("well"), judged(Verdict::Healthy)),
+            (way("broken"), judged(Verdict::Unhealthy)),
+        ]);
+        let mut unspoken = BTreeMap::new();
+        for second in 0..=61 {
+            let mut next = BTreeMap::new();
+            if second == 30 {
+                // Somebody does once.
+                next.insert(way("well"), judged(Verdict::Healthy));
+            }
+            remember(&known, &mut next, &mut unspoken, 30, second);
+            let well = next.contains_key(&way("well"));
+            assert_eq!(well, second <= 61, "after {second} s");
+            assert!(!next.contains_key(&way("broken")), "what is broken is asked anew");
+            known = next;
+        }
+        let mut next = BTreeMap::new();
+        remember(&known, &mut next, &mut unspoken, 30, 62);
+        assert!(next.is_empty() && unspoken.is_empty(), "{next:?} {unspoken:?}");
+    }
 }

@@ -31,6 +31,7 @@ mod smooth;
 mod tests;
 mod two;
 mod utilisation;
+mod vantages;
 mod waterfall;
 
 pub use budget::RetryBudget;
@@ -46,4 +47,5 @@ pub use readiness::{OwnKnowledge, Readiness, readiness};
 pub use smooth::SmoothWeights;
 pub use two::{slow_start_share, two_choices};
 pub use utilisation::{LOAD_HEADER, capacity_at, utilisation};
+pub use vantages::Vantages;
 pub use waterfall::{Claim, Division, divide};

@@ -9,7 +9,7 @@ use crate::global::{Backend, Split, Target, TrafficRules};
 use crate::locality::Locality;
 
 /// How the targets of one backend are preferred, as seen from one place.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub(super) targets: Vec<Preference>,
     /// The targets, nearest first.
@@ -25,7 +25,7 @@ pub struct Plan {
     pub(super) panic_percent: u8,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Preference {
     /// Targets of one tier are equally near and take turns.
     pub(super) tier: u16,

@@ -6,7 +6,7 @@ use crate::global::{Residency, Target};
 const MOST_RULES: usize = 64;
 
 /// Residency rules, made ready for one backend.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Residencies {
     rules: Vec<Vec<String>>,
     /// By target: the rules that refuse it, as bits.

@@ -47,6 +47,16 @@ pub struct Global {
     pub traffic: TrafficRules,
 }
 
+impl Global {
+    /// The Secrets of its namespace that gateways need for it.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        let certificates = self.tls.iter().filter_map(|tls| tls.secret_name.as_deref());
+        let targets = self.traffic.upstream_tls.as_ref();
+        let authorities = targets.and_then(|tls| tls.ca_secret.as_deref());
+        certificates.chain(self.client.client_ca_secret.as_deref()).chain(authorities)
+    }
+}
+
 /// What a person submitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -35,7 +35,8 @@ pub struct TrafficRules {
     /// What keeps a client with its target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// How edges find out whether a target is well.
+    /// How edges find out whether a target is well. Without it gateways try to connect every few
+    /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheck>,
     /// When a failing address is left alone for a while.
@@ -59,6 +60,13 @@ pub struct TrafficRules {
     /// For how long an address that has become well gets less than its share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_start_seconds: Option<u32>,
+}
+
+impl TrafficRules {
+    /// The health check that somebody asks for.
+    pub fn asked_check(&self) -> Option<&HealthCheck> {
+        self.health_check.as_ref().filter(|check| check.kind != HealthCheckKind::None)
+    }
 }
 
 /// Exact shares, whatever the geography.
@@ -204,6 +212,14 @@ impl Default for HealthCheck {
     }
 }
 
+impl HealthCheck {
+    /// What gateways ask where nobody says anything: cheap enough for every address there is, and
+    /// patient enough for a lost packet.
+    pub fn usual() -> Self {
+        Self { interval_milliseconds: 5000, timeout_milliseconds: 2000, ..Self::default() }
+    }
+}
+
 /// What a health check asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum HealthCheckKind {
@@ -216,6 +232,8 @@ pub enum HealthCheckKind {
     Https,
     /// `grpc.health.v1.Health/Check` says SERVING.
     Grpc,
+    /// Nothing: only requests tell.
+    None,
 }
 
 /// When a failing address is left alone for a while.

@@ -10,7 +10,9 @@
 //! be alive in another. A name that has no such mark, or that of another owner who lives, is never
 //! touched. Each change says what must still be so for it to be made, and the server checks that
 //! and makes it in one go: of two who write at the same time one wins, and the other looks again.
+//! Retractions that look like an accident are held back ([`hold`]) until a person allows them.
 
+mod hold;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+pub use hold::{Held, Retraction, hold};
 pub use plan::{Change, Plan, Prerequisite, Publisher, Update, plan};
 
 use crate::decide::{OwnKnowledge, Readiness, readiness};

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{RecordKind, Records, Wanted, Zone};
+use super::{Held, RecordKind, Records, Retraction, Wanted, Zone, hold};
+use crate::hold::Limits;
 
 /// How long marks are remembered by resolvers, who have no use for them.
 const MARK_TTL: u32 = 60;
 
 /// Who publishes, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Publisher {
     /// What it is called in its marks.
     pub owner: String,
@@ -16,6 +17,8 @@ pub struct Publisher {
     pub zone: String,
     /// How long it counts as alive without being heard of, in seconds.
     pub lease: i64,
+    /// How much it may retract at once; nothing means any number.
+    pub limits: Option<Limits>,
 }
 
 /// What must be so for a change to be made.
@@ -54,6 +57,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// Names that are left alone, and why.
     pub remarks: Vec<String>,
+    /// Why nothing is retracted, although some names are not wanted any more.
+    pub held: Option<Held>,
 }
 
 /// Who a name belongs to.
@@ -87,11 +92,26 @@ pub fn plan(publisher: &Publisher, wanted: &Wanted, zone: &Zone, now: i64) -> Pl
         RecordKind::Txt => host_of_mark(name),
         _ => None,
     });
-    for host in marked.filter(|host| !wanted.contains_key(host)) {
+    let mut retraction = Retraction { wanted: wanted.len(), ..Retraction::default() };
+    let mut retracted = Vec::new();
+    for host in marked {
         let owner = publisher.owner_of(&host, zone, now);
-        if matches!(owner, Owner::Own | Owner::Stale(_)) {
-            plan.changes.push(publisher.retract(&host, &owner, zone));
+        let goes = !wanted.contains_key(&host);
+        match owner {
+            Owner::Own => {
+                retraction.published += 1;
+                retraction.own += usize::from(goes);
+            }
+            Owner::Stale(_) => retraction.left_behind += usize::from(goes),
+            Owner::Free | Owner::Other(_) => continue,
         }
+        if goes {
+            retracted.push(publisher.retract(&host, &owner, zone));
+        }
+    }
+    plan.held = publisher.limits.and_then(|limits| hold(retraction, limits));
+    if plan.held.is_none() {
+        plan.changes.append(&mut retracted);
     }
     plan
 }

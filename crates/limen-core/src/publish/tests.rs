@@ -1,10 +1,11 @@
 use super::*;
 use crate::global::{Address, Backend, PathRule, PathType, Rule, TrafficRules};
+use crate::hold::Limits;
 
 const NOW: i64 = 1_700_000_000;
 
 fn publisher(owner: &str) -> Publisher {
-    Publisher { owner: owner.to_owned(), zone: "example.com".to_owned(), lease: 300 }
+    Publisher { owner: owner.to_owned(), zone: "example.com".to_owned(), lease: 300, limits: None }
 }
 
 fn target(cluster: &str, host: &str, ready: u32) -> Target {
@@ -204,4 +205,35 @@ fn of_two_who_want_the_same_free_name_one_gets_it() {
     assert!(one.changes.iter().all(|change| make(&mut zone, change)));
     let made: Vec<bool> = two.changes.iter().map(|change| make(&mut zone, change)).collect();
     assert_eq!(made, [true, false], "its lease, and not the name");
+}
+
+#[test]
+fn a_hub_that_looks_empty_retracts_nothing_until_it_may() {
+    let mut zone = Zone::new();
+    let hosts: Vec<Global> = (0..40)
+        .map(|n| global(&format!("h{n:02}.example.com"), vec![target("a", "192.0.2.1", 1)]))
+        .collect();
+    publish("one", &hosts, &mut zone, NOW);
+    let before = zone.clone();
+    let guarded = Publisher { limits: Some(Limits::default()), ..publisher("one") };
+    for (left, held) in [
+        (&hosts[..0], "nothing is to be published any more, and 40 names would be retracted"),
+        (&hosts[..20], "20 of 40 names would be retracted at once"),
+    ] {
+        let plan = plan(&guarded, &wants(left), &zone, NOW + 250);
+        assert_eq!(plan.held.unwrap().to_string(), held);
+        // It says all the same that it is alive, or else others would retract them.
+        let what: Vec<&str> = plan.changes.iter().map(|change| change.what.as_str()).collect();
+        assert_eq!(what, ["say that one is alive"]);
+    }
+    // What is new is published meanwhile, and a few names may go.
+    let mut other = wants(&hosts[..5]);
+    other.extend(wants(&[global("new.example.com", vec![target("a", "192.0.2.9", 1)])]));
+    let some = plan(&guarded, &other, &zone, NOW + 10);
+    assert_eq!((some.changes.len(), some.held.is_some()), (1, true));
+    let few = plan(&guarded, &wants(&hosts[..35]), &zone, NOW + 10);
+    assert_eq!((few.changes.len(), few.held), (5, None));
+    assert_eq!(zone, before);
+    publish("one", &[], &mut zone, NOW + 10);
+    assert_eq!(zone.len(), 1, "whoever may, retracts all of them");
 }

@@ -1,6 +1,6 @@
 // Buttons beside a cluster. What changes traffic is previewed before it acts.
 import { ask } from './ask.js';
-import { make } from './panels.js';
+import { button, make } from './panels.js';
 
 const dialog = document.querySelector('#preview');
 const part = (selector) => dialog.querySelector(selector);
@@ -41,7 +41,7 @@ function drain(cluster) {
     const { backends } = await ask('api/drain', wish(true));
     const rate = cluster.traffic.rate.toFixed(1);
     return [
-      make('p', {}, `${backends} backends leave ${cluster.name}; ${rate} requests/s move to the next nearest clusters. Requests under way finish.`),
+      make('p', {}, `${backends === 1 ? '1 backend leaves' : `${backends} backends leave`} ${cluster.name}; ${rate} requests/s move to the next nearest clusters. Requests under way finish.`),
       make('label', { for: 'over' }, 'Over how many seconds (0 is at once)'), seconds,
     ];
   }, () => ask('api/drain', wish(false)));
@@ -65,17 +65,14 @@ function trouble(cluster, what) {
 
 export function makeActions(mayChange, play) {
   if (!mayChange) return () => [];
-  const button = (cluster, text, act) => make('button', {
-    'data-key': `${text} ${cluster.name}`, 'aria-label': `${text} ${cluster.name}`,
-    onclick: () => act(cluster),
-  }, text);
+  const action = (cluster, text, act) => button(`${text} ${cluster.name}`, `${text} ${cluster.name}`, text, () => act(cluster));
   return (cluster) => {
     const buttons = [cluster.draining
-      ? button(cluster, 'Undrain', undrain) : button(cluster, 'Drain', drain)];
+      ? action(cluster, 'Undrain', undrain) : action(cluster, 'Drain', drain)];
     if (play) {
       const gone = cluster.api === 'Unhealthy' || cluster.edge === 'Unhealthy';
-      buttons.push(' ', gone ? button(cluster, 'Bring back', (one) => trouble(one, 'restore'))
-        : button(cluster, 'Kill', (one) => trouble(one, 'kill')));
+      buttons.push(' ', gone ? action(cluster, 'Bring back', (one) => trouble(one, 'restore'))
+        : action(cluster, 'Kill', (one) => trouble(one, 'kill')));
     }
     return buttons;
   };

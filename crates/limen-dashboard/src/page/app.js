@@ -8,6 +8,7 @@ import { shareButton } from './share.js';
 
 const find = (selector) => document.querySelector(selector);
 const STALE_AFTER = 12_000;
+const AGAIN_AFTER = 2_000;
 
 let showMap = null;
 let stream = null;
@@ -21,14 +22,22 @@ function state(name, text) {
   shown.textContent = text;
 }
 
-function showLogin() {
+function hangUp() {
   stream?.close();
   stream = null;
+}
+
+function showLogin({ message = '', certificate = null } = {}) {
+  hangUp();
+  find('#preview').close();
   find('#board').hidden = true;
   find('#login').hidden = false;
   find('#logout').hidden = true;
   find('#user').textContent = '';
   state('off', 'not logged in');
+  find('#login .error').textContent = message;
+  find('#certificate').hidden = certificate === null;
+  find('#certificate').textContent = `Log in as ${certificate}, by certificate`;
   find('#token').focus();
 }
 
@@ -38,29 +47,37 @@ function showBoard({ user, mayChange, mayShare, play }) {
   find('#login').hidden = true;
   find('#board').hidden = false;
   find('#logout').hidden = false;
-  find('#user').textContent = user;
+  find('#user').textContent = mayChange || mayShare ? user : `${user} (may only look)`;
   showMap ??= makeMap(find('#map'));
   state('stale', 'connecting');
+  hangUp();
   stream = new EventSource('api/live');
-  stream.onmessage = (message) => {
+  stream.onmessage = ({ data }) => {
     heard = Date.now();
-    const { view, missing, awaySince } = JSON.parse(message.data);
-    if (awaySince !== null) {
-      const since = new Date(awaySince * 1000).toLocaleTimeString();
-      state('away', `the hub is away; what you see is of ${since}`);
-    } else {
-      state(missing.length ? 'stale' : 'live', missing.length ? 'in part' : 'live');
-    }
-    find('#missing').hidden = missing.length === 0;
-    find('#missing').textContent = missing.map((line) => `Not shown: ${line}`).join('\n');
-    showMap(view);
-    showPanels(view, actions, share);
+    show(JSON.parse(data), actions, share);
   };
-  stream.onerror = async () => {
+  stream.onerror = () => {
     state('away', 'the dashboard is away; what you see is old');
-    // A session that has ended looks like a broken stream; asking tells them apart.
-    await ask('api/me').catch((error) => { if (error.status === 401) showLogin(); });
+    // The browser tries again by itself, unless it was refused: then we ask why.
+    if (stream.readyState === EventSource.CLOSED) setTimeout(start, AGAIN_AFTER);
   };
+}
+
+function show({ view, missing, awaySince, unknown }, actions, share) {
+  if (unknown) {
+    start();
+    return;
+  }
+  if (awaySince !== null) {
+    const since = new Date(awaySince * 1000).toLocaleTimeString();
+    state('away', `the hub is away; what you see is of ${since}`);
+  } else {
+    state(missing.length ? 'stale' : 'live', missing.length ? 'in part' : 'live');
+  }
+  find('#missing').hidden = missing.length === 0 || awaySince !== null;
+  find('#missing').textContent = missing.map((line) => `Not shown: ${line}`).join('\n');
+  showMap(view);
+  showPanels(view, actions, share);
 }
 
 setInterval(() => {
@@ -70,30 +87,51 @@ setInterval(() => {
   }
 }, 1000);
 
-find('#login form').addEventListener('submit', async (event) => {
-  event.preventDefault();
-  await logIn(find('#token').value);
-});
-
-async function logIn(token) {
-  const error = find('#login .error');
-  error.textContent = '';
+async function logIn(wish) {
+  find('#login .error').textContent = '';
   try {
-    // A token has no blanks in it, and a kubeconfig always does.
-    const text = token.trim();
-    const me = await ask('api/login', /\s/.test(text) ? { kubeconfig: text } : { token: text });
+    const me = await ask('api/login', wish);
     find('#token').value = '';
     showBoard(me);
   } catch (problem) {
-    showLogin();
-    error.textContent = problem.message;
+    showLogin({ message: problem.message, certificate: await certificate() });
   }
 }
 
+// A token has no blanks in it, and a kubeconfig always does.
+const credential = (text) => (/\s/.test(text) ? { kubeconfig: text } : { token: text });
+
+const certificate = () => ask('api/me').then(() => null, ({ said }) => said?.certificate ?? null);
+
+// Goes on with the session that there is, or asks for a login.
+async function start() {
+  try {
+    showBoard(await ask('api/me'));
+  } catch ({ status, message, said }) {
+    if (status === 401) {
+      const known = said.certificate ?? null;
+      showLogin({ message: said.session || stream ? message : '', certificate: known });
+    } else {
+      state('away', message);
+      setTimeout(start, AGAIN_AFTER);
+    }
+  }
+}
+
+find('#login form').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  await logIn(credential(find('#token').value.trim()));
+});
+
+find('#certificate').addEventListener('click', () => logIn('certificate'));
+
 find('#logout').addEventListener('click', async () => {
   await ask('api/logout', {}).catch(() => {});
-  showLogin();
+  showLogin({ certificate: await certificate() });
 });
+
+// The hub, or the dashboard, does not know us any more.
+document.addEventListener('unknown', start);
 
 showExplanations(find('#explain'));
 
@@ -101,7 +139,7 @@ showExplanations(find('#explain'));
 const given = new URLSearchParams(location.hash.slice(1)).get('token');
 if (given) {
   history.replaceState(null, '', location.pathname);
-  await logIn(given);
+  await logIn({ token: given });
 } else {
-  await ask('api/me').then(showBoard).catch(showLogin);
+  await start();
 }

@@ -1,4 +1,5 @@
 // The map: land as dots, members as circles, gateways as diamonds, requests as arcs.
+import { become } from './become.js';
 import { NORTH, ROWS, STEP } from './land.js';
 import { rate, toneOf } from './panels.js';
 
@@ -149,7 +150,7 @@ export function makeMap(holder) {
         shape('title', {}, `${edge.name}: ${edge.silent ? 'silent' : doing(edge)}`),
         shape('rect', { x: cx - side / 2, y: cy - side / 2, width: side, height: side, transform: turned }));
     });
-    live.replaceChildren(...rings, ...circles, ...arcs, ...diamonds);
+    become(live, [...rings, ...circles, ...arcs, ...diamonds]);
     const nowhere = view.clusters.length - clusters.length;
     svg.setAttribute('aria-label', `World map with ${clusters.length} clusters and ${edges.length} edges`
       + (nowhere ? `; ${nowhere} clusters have no coordinates` : ''));

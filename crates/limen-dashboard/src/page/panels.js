@@ -1,4 +1,5 @@
 // Tables and lists, and the words that the page has for numbers and verdicts.
+import { become } from './become.js';
 
 export const rate = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(1));
 const percent = (value) => (value === null ? '–' : `${value.toFixed(value > 99.9 ? 0 : 1)} %`);
@@ -24,6 +25,18 @@ export function make(name, attributes = {}, ...children) {
   element.append(...children);
   return element;
 }
+
+const acts = new Map();
+
+/// A button that stays the same while what is around it changes, and does what it was last given.
+export function button(key, label, text, act) {
+  acts.set(key, act);
+  return make('button', { 'data-key': key, 'aria-label': label }, text);
+}
+
+document.addEventListener('click', (event) => {
+  acts.get(event.target.closest?.('button[data-key]')?.dataset.key)?.();
+});
 
 function verdict(value) {
   const [tone, text] = VERDICTS[value] ?? VERDICTS.Unknown;
@@ -59,7 +72,7 @@ function targetLine(root, target, most) {
     weightOf(root, target),
     target.drainedPercent ? `${target.drainedPercent} % drained` : '',
     target.capacity === null ? '' : `room for ${rate(target.capacity)}/s`,
-    tone.name === 'ok' ? '' : tone.text,
+    ['ok', 'draining'].includes(tone.name) ? '' : tone.text,
   ].filter(Boolean).join(', ');
   const width = most > 0 ? (100 * target.traffic.rate) / most : 0;
   const filled = make('i');
@@ -91,6 +104,28 @@ function rootCard(root, share) {
   return card;
 }
 
+const LEAVES = { Synced: 'ok', Failed: 'bad', Conflict: 'bad', Held: 'draining', Deleting: 'draining' };
+
+function leafMark({ cluster, state, stale, message }) {
+  const tone = stale ? 'unsure' : LEAVES[state] ?? 'unsure';
+  const words = [state === 'Synced' ? '' : state.toLowerCase(), stale ? 'last known' : ''].filter(Boolean).join(', ');
+  return make('span', { class: `verdict leaf ${tone}`, title: message || state },
+    words ? `${cluster} (${words})` : cluster);
+}
+
+function spreadRow(root) {
+  const name = make('td', {}, make('b', {}, `${root.kind} ${[root.namespace, root.name].filter(Boolean).join('/')}`));
+  if (root.message) name.append(make('div', { class: 'trouble' }, root.message));
+  return make('tr', {}, name, make('td', {}, root.synced),
+    make('td', { class: 'leaves' }, ...root.leaves.map(leafMark)));
+}
+
+function spreadRows({ shown, more }) {
+  const wide = (text) => make('tr', {}, make('td', { colspan: 3, class: 'empty' }, text));
+  if (!shown.length) return [wide('Nothing has been submitted yet.')];
+  return [...shown.map(spreadRow), ...(more ? [wide(`and ${more} more`)] : [])];
+}
+
 function eventLine(event) {
   const at = event.at ? new Date(event.at) : null;
   const count = event.count > 1 ? ` (${event.count} times)` : '';
@@ -101,22 +136,16 @@ function eventLine(event) {
 
 const empty = (text) => make('p', { class: 'empty' }, text);
 
-// Replacing a row under somebody's hand would take the focus away from it.
-function replaceKeeping(holder, children) {
-  const focused = holder.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-  holder.replaceChildren(...children);
-  if (focused) holder.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
-}
-
 export function showPanels(view, actions, share) {
   const find = (selector) => document.querySelector(selector);
   const rows = view.clusters.map((cluster) => clusterRow(cluster, actions));
   const none = make('tr', {}, make('td', { colspan: 10, class: 'empty' },
     'No cluster has joined. Try: limen join NAME --kubeconfig FILE'));
-  replaceKeeping(find('#clusters tbody'), rows.length ? rows : [none]);
+  become(find('#clusters tbody'), rows.length ? rows : [none]);
   const roots = view.roots.map((root) => rootCard(root, share));
-  replaceKeeping(find('#roots .list'), roots.length ? roots
+  become(find('#roots .list'), roots.length ? roots
     : [empty('No Ingress has a ready target yet.')]);
+  become(find('#leaves tbody'), spreadRows(view.leaves));
   const events = view.events.map(eventLine);
-  find('#events ol').replaceChildren(...(events.length ? events : [empty('Nothing yet.')]));
+  become(find('#events ol'), events.length ? events : [empty('Nothing yet.')]);
 }

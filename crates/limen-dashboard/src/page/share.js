@@ -1,6 +1,6 @@
 // How traffic to a root is shared, changed through a preview that follows the form.
 import { ask } from './ask.js';
-import { make } from './panels.js';
+import { button, make } from './panels.js';
 
 const dialog = document.querySelector('#preview');
 const part = (selector) => dialog.querySelector(selector);
@@ -109,5 +109,5 @@ async function change(root) {
 
 export function shareButton(root) {
   const name = `${root.namespace}/${root.name}`;
-  return [make('button', { 'data-key': `Share ${name}`, 'aria-label': `Share traffic to ${name}`, onclick: () => change(root) }, 'Share …')];
+  return [button(`Share ${name}`, `Share traffic to ${name}`, 'Share …', () => change(root))];
 }

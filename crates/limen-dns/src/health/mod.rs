@@ -8,15 +8,15 @@ mod tls;
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::fast::FixedState;
 use limen_core::global::Verdict;
 use limen_core::health::{Judged, Thresholds};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use crate::knowledge::{Knowledge, Probe};
+use crate::knowledge::{Asked, Knowledge};
 use crate::zone::Zones;
 
 /// How often names are looked up again: half the usual TTL.
@@ -26,14 +26,14 @@ const LOOK_UP_AGAIN: Duration = Duration::from_secs(2);
 
 /// What a task has found.
 enum Finding {
-    Answers(Arc<Probe>, bool),
+    Answers(Asked, bool),
     Addresses(String, Vec<IpAddr>),
 }
 
 /// Owns everything that is found out.
 pub(crate) struct Health {
     knowledge: Knowledge,
-    probes: HashMap<Arc<Probe>, AbortHandle>,
+    probes: HashMap<Asked, AbortHandle>,
     lookups: HashMap<String, AbortHandle>,
     send: mpsc::Sender<Finding>,
     findings: mpsc::Receiver<Finding>,
@@ -75,20 +75,16 @@ impl Health {
         match finding {
             // What nobody asks about any more was on its way.
             Finding::Answers(probe, _) if !self.probes.contains_key(&probe) => false,
-            Finding::Answers(probe, answers) => {
-                self.knowledge.answering.insert(probe, answers) != Some(answers)
-            }
+            Finding::Answers(probe, answers) => self.knowledge.answers(probe, answers),
             Finding::Addresses(name, _) if !self.lookups.contains_key(&name) => false,
-            Finding::Addresses(name, addresses) => {
-                self.knowledge.addresses.insert(name, addresses.clone()) != Some(addresses)
-            }
+            Finding::Addresses(name, addresses) => self.knowledge.stands_for(name, addresses),
         }
     }
 
     /// Asks about exactly what these zones want to know.
     pub(crate) fn follow(&mut self, zones: &Zones) {
         let hosts = || zones.nodes.values().filter_map(|node| node.host.as_ref());
-        let mut wanted: HashSet<&Arc<Probe>> = HashSet::new();
+        let mut wanted: HashSet<&Asked, FixedState> = HashSet::default();
         if self.enabled {
             wanted.extend(hosts().flat_map(|host| host.plan.probes.iter().flatten()));
         }
@@ -121,12 +117,13 @@ fn keep(wanted: bool, task: &AbortHandle) -> bool {
     wanted
 }
 
-async fn keep_probing(probe: Arc<Probe>, send: mpsc::Sender<Finding>) {
+async fn keep_probing(asked: Asked, send: mpsc::Sender<Finding>) {
+    let probe = asked.probe();
     let thresholds = Thresholds { failures: probe.failures, successes: probe.successes };
     let patience = Duration::from_millis(u64::from(probe.timeout));
     let mut judged = Judged::default();
     loop {
-        let outcome = match tokio::time::timeout(patience, probe::probe(&probe)).await {
+        let outcome = match tokio::time::timeout(patience, probe::probe(probe)).await {
             Ok(outcome) => outcome,
             Err(_) => Err("no answer in time".to_owned()),
         };
@@ -137,7 +134,7 @@ async fn keep_probing(probe: Arc<Probe>, send: mpsc::Sender<Finding>) {
             let reason = outcome.err().unwrap_or_default();
             tracing::info!(address, after = ?judged.verdict, reason, "health");
             let answers = judged.verdict == Verdict::Healthy;
-            if send.send(Finding::Answers(probe.clone(), answers)).await.is_err() {
+            if send.send(Finding::Answers(asked.clone(), answers)).await.is_err() {
                 return;
             }
         }

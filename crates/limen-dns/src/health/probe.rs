@@ -15,7 +15,7 @@ pub(super) async fn probe(probe: &Probe) -> Result<(), String> {
     let address = (probe.address.host.as_str(), probe.address.port);
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     match probe.kind {
-        HealthCheckKind::Tcp => Ok(()),
+        HealthCheckKind::Tcp | HealthCheckKind::None => Ok(()),
         HealthCheckKind::Http => ask(probe, stream).await,
         HealthCheckKind::Https => ask(probe, tls::connect(&probe.host, stream).await?).await,
         // Whether a service serves is for gateways to ask, who speak HTTP/2.

@@ -25,6 +25,17 @@ pub(super) enum Verdict {
     Drop,
 }
 
+impl Verdict {
+    /// Why there is no whole answer, in the log.
+    pub(super) fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Send => None,
+            Self::Truncate => Some("rate limit, told to come by TCP"),
+            Self::Drop => Some("rate limit"),
+        }
+    }
+}
+
 /// Accounts, each shared by whoever falls into it. There are so many that this seldom matters, and
 /// a fixed number, so that nobody can fill the memory.
 const ACCOUNTS: usize = 1 << 16;

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::cookie::CookieKey;
 use crate::wire::edns::{Edns, option, write_subnet};
-use crate::wire::{HEADER, IN, Rcode, kind};
-use crate::zone::{Apex, RrSet};
+use crate::wire::{HEADER, IN, Rcode, kind, u16_at};
+use crate::zone::{Apex, RrSet, Zones};
 
 /// Reasons beyond the response code (RFC 8914).
 pub(super) mod extended {
@@ -38,6 +38,9 @@ pub(super) struct Reply<'a> {
     owner: [u8; 2],
     answers: u16,
     authorities: u16,
+    additionals: u16,
+    /// The length of the name that is delegated, if it says who answers for it.
+    pub(super) refers: u8,
     pub(super) rcode: Rcode,
     pub(super) scope: u8,
     /// How long it may be.
@@ -64,6 +67,8 @@ impl<'a> Reply<'a> {
             owner: TO_QUESTION,
             answers: 0,
             authorities: 0,
+            additionals: 0,
+            refers: 0,
             rcode: Rcode::NoError,
             scope: 0,
             limit: 512,
@@ -166,6 +171,49 @@ impl<'a> Reply<'a> {
         self.authorities += 1;
     }
 
+    /// Says who answers for a name that is delegated: the last `cut` bytes of the one that was
+    /// asked for.
+    pub(super) fn refer(&mut self, servers: &RrSet, name_length: usize, cut: u8) {
+        self.refers = cut;
+        let owner = self.delegated(name_length);
+        for data in &servers.data {
+            self.authority(owner, servers.kind, servers.ttl, data);
+        }
+    }
+
+    /// Where the name that is delegated is.
+    pub(super) fn delegated(&self, name_length: usize) -> [u8; 2] {
+        // A name is at most 255 bytes long, so that a pointer always reaches.
+        (0xC000 | (HEADER + name_length - usize::from(self.refers)) as u16).to_be_bytes()
+    }
+
+    /// The addresses of servers that it refers to. Nothing may be signed after them.
+    pub(super) fn glue(&mut self, zones: &Zones) {
+        if self.refers == 0 {
+            return;
+        }
+        let mut servers = Vec::new();
+        let mut at = self.after_question;
+        while let Some(head) = self.out.get(at..at + 12) {
+            let (kind, length) = (u16_at(head, 2), u16_at(head, 10).unwrap_or_default());
+            let data = at + 12..at + 12 + usize::from(length);
+            at = data.end;
+            if kind == Some(kind::NS) {
+                servers.extend(self.out.get(data).map(<[u8]>::to_vec));
+            }
+        }
+        for server in servers {
+            let Some(node) = zones.nodes.get(&*server) else { continue };
+            for set in node.records.iter().filter(|set| matches!(set.kind, kind::A | kind::AAAA)) {
+                for data in &set.data {
+                    self.out.extend_from_slice(&server);
+                    self.write_rest(set.kind, set.ttl, data);
+                    self.additionals += 1;
+                }
+            }
+        }
+    }
+
     fn write(&mut self, owner: [u8; 2], kind: u16, ttl: u32, data: &[u8]) {
         let [kind_high, kind_low] = kind.to_be_bytes();
         let [class_high, class_low] = IN.to_be_bytes();
@@ -189,6 +237,15 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(data);
     }
 
+    /// A record whose name is written already.
+    fn write_rest(&mut self, kind: u16, ttl: u32, data: &[u8]) {
+        self.out.extend_from_slice(&kind.to_be_bytes());
+        self.out.extend_from_slice(&IN.to_be_bytes());
+        self.out.extend_from_slice(&ttl.to_be_bytes());
+        self.out.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        self.out.extend_from_slice(data);
+    }
+
     /// The answer to what could not be read.
     pub(super) fn finish_bare(mut self, rcode: Rcode) {
         self.rcode = rcode;
@@ -204,18 +261,19 @@ impl<'a> Reply<'a> {
         if self.out.len() > self.limit {
             let opt = self.out[before..].to_vec();
             self.out.truncate(self.after_question);
-            (self.answers, self.authorities) = (0, 0);
+            (self.answers, self.authorities, self.additionals) = (0, 0, 0);
             self.out[2] |= TRUNCATED;
             self.out.extend_from_slice(&opt);
         }
+        self.additionals += u16::from(edns.is_some());
         self.write_head();
-        self.out[11] = u8::from(edns.is_some());
     }
 
     fn write_head(&mut self) {
         self.out[3] |= self.rcode as u8 & 0x0F;
         self.out[6..8].copy_from_slice(&self.answers.to_be_bytes());
         self.out[8..10].copy_from_slice(&self.authorities.to_be_bytes());
+        self.out[10..12].copy_from_slice(&self.additionals.to_be_bytes());
     }
 
     fn write_opt(&mut self, edns: &Edns<'_>, identity: &Identity<'_>) {

@@ -1,10 +1,10 @@
 //! Signatures for an answer, and the proof that there is none.
 
+use super::answer::{Asked, Memory, found};
 use super::reply::{Reply, TO_QUESTION};
-use super::{Asked, Memory, found};
 use crate::dnssec::{Content, Signatures, Signer, bitmap, next_name};
 use crate::wire::{Rcode, kind, name, u16_at};
-use crate::zone::{Found, Zones};
+use crate::zone::{Found, Node, Zones};
 
 /// Every record has its owner as a pointer, then type, class, TTL and length.
 const RECORD_HEAD: usize = 12;
@@ -28,10 +28,12 @@ impl Memory {
         reply: &mut Reply<'_>,
     ) {
         let wants = asked.query.edns.as_ref().is_some_and(|edns| edns.dnssec);
-        if !wants || !reply.is_authoritative() {
+        if !wants || !reply.is_authoritative() && reply.refers == 0 {
             return;
         }
-        if !reply.has_answers() {
+        if reply.refers != 0 {
+            vouch(zones, asked, reply);
+        } else if !reply.has_answers() {
             deny(zones, asked, reply);
         }
         let is_answer = reply.has_answers();
@@ -69,6 +71,11 @@ fn signatures_of(
 fn signer<'a>(zones: &'a Zones, owner: &[u8], kind: u16) -> Option<&'a Signer> {
     let zone = zones.zone_of(owner)?;
     let apex = &zones.apexes[usize::from(zone)];
+    // Of a name that is delegated only whether it is signed is this zone's to say.
+    let is_cut = zones.nodes.get(owner).is_some_and(|node| node.cut != 0);
+    if is_cut && !matches!(kind, kind::DS | kind::NSEC) {
+        return None;
+    }
     // Where a zone begins, what says whether it is signed is the zone's above.
     let is_above = kind == kind::DS && *apex.name == *owner;
     let above = || name::parent(owner).and_then(|parent| zones.zone_of(parent));
@@ -95,13 +102,42 @@ fn sets(reply: &Reply<'_>) -> Vec<Set> {
     sets
 }
 
+/// Adds what says whether a zone that is delegated is signed.
+fn vouch(zones: &Zones, asked: &Asked<'_>, reply: &mut Reply<'_>) {
+    let asked_name = asked.query.name.as_bytes();
+    let cut = &asked_name[asked_name.len() - usize::from(reply.refers)..];
+    let Some(node) = zones.nodes.get(cut) else { return };
+    let apex = &zones.apexes[usize::from(node.zone)];
+    if apex.signer.is_none() {
+        return;
+    }
+    let owner = reply.delegated(asked_name.len());
+    match node.set(kind::DS) {
+        Some(set) => {
+            set.data.iter().for_each(|data| reply.authority(owner, kind::DS, set.ttl, data));
+        }
+        None => {
+            let data = [next_name(cut, &apex.name), bitmap(&mut kinds(node))].concat();
+            reply.authority(owner, kind::NSEC, apex.negative_ttl, &data);
+        }
+    }
+}
+
+/// The types that a name has in this zone.
+fn kinds(node: &Node) -> Vec<u16> {
+    let mut kinds = vec![kind::RRSIG, kind::NSEC];
+    let shown = |kind: u16| node.cut == 0 || matches!(kind, kind::NS | kind::DS);
+    kinds.extend(node.records.iter().map(|set| set.kind).filter(|kind| shown(*kind)));
+    kinds
+}
+
 /// Adds the record that says what the name has instead.
 fn deny(zones: &Zones, asked: &Asked<'_>, reply: &mut Reply<'_>) {
     let query = asked.query;
     let asked_name = query.name.as_bytes();
-    let mut kinds = vec![kind::RRSIG, kind::NSEC];
+    let mut kinds = kinds(&Node::default());
     let zone = match found(zones, query) {
-        Found::Foreign => return,
+        Found::Foreign | Found::Delegated { .. } => return,
         Found::Cut { above, .. } => {
             kinds.push(kind::NS);
             above
@@ -111,7 +147,7 @@ fn deny(zones: &Zones, asked: &Asked<'_>, reply: &mut Reply<'_>) {
             zone
         }
         Found::Node(node) => {
-            kinds.extend(node.records.iter().map(|set| set.kind));
+            kinds = self::kinds(node);
             if let Some(host) = &node.host {
                 let any = |has: &dyn Fn(&crate::zone::Ways) -> bool| host.ways.iter().any(has);
                 kinds.extend(any(&|ways| !ways.four.is_empty()).then_some(kind::A));

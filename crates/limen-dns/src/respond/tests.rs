@@ -4,18 +4,24 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use limen_api::Nameserver;
 use limen_api::source::Objects;
+use limen_api::{DnsRecord, DnsZoneSpec, Nameserver};
 use limen_core::global::{Address, Backend, Global, PathRule, PathType, Rule, Target};
 use proptest::prelude::*;
 
 use super::*;
+use crate::dnssec::{KeyFolder, Signers};
 use crate::knowledge::Knowledge;
 use crate::wire::HEADER;
-use crate::wire::name::Name;
+use crate::wire::name::{self, Name};
 use crate::zone::{Compiler, ZoneDefaults};
 
 fn responder() -> Responder {
+    responder_with(false)
+}
+
+/// With all that packets can lead to: signatures, delegations and shared secrets, or with little.
+fn responder_with(everything: bool) -> Responder {
     let target = |cluster: &str, host: &str| Target {
         cluster: cluster.into(),
         addresses: vec![Address { host: host.into(), port: 80 }],
@@ -30,23 +36,58 @@ fn responder() -> Responder {
         ..Global::default()
     };
     let ingresses = [(("default".into(), "shop".into()), Arc::new(global))];
-    let objects = Objects { ingresses: ingresses.into(), ..Objects::default() };
+    let mut objects = Objects { ingresses: ingresses.into(), ..Objects::default() };
+    if everything {
+        let zone = Arc::new(delegating());
+        objects.zones.insert(("default".into(), "zone".into()), zone);
+    }
     let zones = vec!["example.com".to_owned()];
     let server = Nameserver { name: "ns.example.net".into(), addresses: Vec::new() };
     let defaults = ZoneDefaults { zones, nameservers: vec![server], federation: None };
-    let zones = Compiler::new(defaults).compile(&objects, &Knowledge::default(), 1);
+    let before = Zones::default();
+    let objects = Arc::new(objects);
+    let (mut zones, _) =
+        Compiler::new(defaults).compile(&objects, &Knowledge::default(), &before, 1);
     assert!(zones.problems.is_empty(), "{:?}", zones.problems);
+    let folder = tempfile::tempdir().unwrap();
+    if everything {
+        let keys = Some(KeyFolder::new(folder.path()));
+        Signers::new(keys).attach(&mut zones, 1000);
+        assert!(zones.apexes[0].signer.is_some(), "{:?}", zones.problems);
+    }
+    let secret = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+    let key = TsigKey::new("peer", "hmac-sha256", secret).unwrap();
     Responder::new(Arc::new(Common {
         zones: Arc::new(ArcSwap::from_pointee(zones)),
         places: Places::default(),
         cookie: CookieKey::new([7; 16]),
         nsid: b"here".to_vec(),
         rate_limit: RateLimit { per_second: 0, slip: 0 },
-        tsig_keys: Vec::new(),
+        tsig_keys: if everything { vec![key] } else { Vec::new() },
         secondaries: Vec::new(),
         counters: AllCounters::default(),
         challenges: None,
+        log: QueryLog::default(),
     }))
+}
+
+fn delegating() -> DnsZoneSpec {
+    let record = |name: &str, kind: &str, data: &str| DnsRecord {
+        name: name.into(),
+        kind: kind.into(),
+        ttl_seconds: None,
+        data: vec![data.into()],
+    };
+    DnsZoneSpec {
+        zone: "example.com".into(),
+        records: vec![
+            record("child", "NS", "ns.child.example.com"),
+            record("ns.child", "A", "192.0.2.7"),
+            record("alias", "CNAME", "child.example.com"),
+            record("top", "CNAME", "example.com"),
+        ],
+        ..DnsZoneSpec::default()
+    }
 }
 
 /// A packet that is almost a question.
@@ -54,19 +95,34 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
     let label = prop_oneof![
         Just("shop".to_owned()),
         Just("apps".to_owned()),
+        Just("child".to_owned()),
+        Just("alias".to_owned()),
+        Just("top".to_owned()),
         Just("example".to_owned()),
         Just("COM".to_owned()),
         "[a-z0-9*]{1,63}",
     ];
     let labels = prop::collection::vec(label, 0..5);
-    let kind = prop_oneof![Just(1_u16), Just(28), Just(6), Just(255), Just(16), any::<u16>()];
+    let kind = prop_oneof![
+        Just(1_u16),
+        Just(28),
+        Just(6),
+        Just(255),
+        Just(16),
+        Just(43),
+        Just(48),
+        any::<u16>()
+    ];
     let option = (any::<u16>(), prop::collection::vec(any::<u8>(), 0..44));
     let option = option.prop_map(|(code, value)| (code % 16, value));
     let options = prop::option::of(prop::collection::vec(option, 0..4));
     let damage = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3);
-    (labels, kind, options, damage, any::<bool>(), prop::bool::weighted(0.1)).prop_map(
-        |(labels, kind, options, damage, ours, cut)| {
-            let mut packet = vec![0xAB, 0xCD, 1, 0, 0, 1, 0, 0, 0, 0, 0, options.is_some().into()];
+    let flags =
+        (any::<bool>(), prop::bool::weighted(0.1), any::<bool>(), prop::bool::weighted(0.2));
+    (labels, kind, options, damage, flags).prop_map(
+        |(labels, kind, options, damage, (ours, cut, dnssec, signed))| {
+            let additionals = u8::from(options.is_some()) + u8::from(signed);
+            let mut packet = vec![0xAB, 0xCD, 1, 0, 0, 1, 0, 0, 0, 0, 0, additionals];
             let zone = if ours { &["example", "com"][..] } else { &[] };
             for label in labels.iter().map(String::as_str).chain(zone.iter().copied()) {
                 packet.push(label.len() as u8);
@@ -80,9 +136,16 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
                     data.extend((value.len() as u16).to_be_bytes());
                     data.extend(value);
                 }
-                packet.extend([0, 0, 41, 4, 208, 0, 0, 0, 0]);
+                packet.extend([0, 0, 41, 4, 208, 0, 0, if dnssec { 0x80 } else { 0 }, 0]);
                 packet.extend((data.len() as u16).to_be_bytes());
                 packet.extend(data);
+            }
+            if signed {
+                // Almost a signature: of a key that is known, over nothing.
+                packet.extend(b"\x04peer\0\0\xFA\0\xFF\0\0\0\0\0\x3D\x0Bhmac-sha256\0");
+                packet.extend([0, 0, 0, 0, 3, 232, 1, 44, 0, 32]);
+                packet.extend([7; 32]);
+                packet.extend([0xAB, 0xCD, 0, 0, 0, 0]);
             }
             for (index, value) in damage {
                 let at = index.index(packet.len());
@@ -127,7 +190,7 @@ fn walk(out: &[u8]) {
         at = Name::read(out, at).map(|(_, end)| end + 4).unwrap();
     }
     for _ in 0..count(6) + count(8) + count(10) {
-        at += if out[at] >= 0xC0 { 2 } else { 1 };
+        at = name::skip(out, at).unwrap();
         at += 10 + count(at + 8);
     }
     assert_eq!(at, out.len());
@@ -146,6 +209,17 @@ proptest! {
     #[test]
     fn almost_questions_are_answered_well_formed(packets in prop::collection::vec(almost(), 1..8)) {
         let mut responder = responder();
+        for packet in packets {
+            check(&mut responder, &packet, Transport::Udp);
+            check(&mut responder, &packet, Transport::Tcp);
+        }
+    }
+
+    #[test]
+    fn so_they_are_where_answers_are_signed_and_names_delegated(
+        packets in prop::collection::vec(almost(), 1..8),
+    ) {
+        let mut responder = responder_with(true);
         for packet in packets {
             check(&mut responder, &packet, Transport::Udp);
             check(&mut responder, &packet, Transport::Tcp);

@@ -27,7 +27,12 @@ impl Responder {
             Ok(signed) => {
                 let reserved = tsig::length(signed.key);
                 let message = &signed.message;
-                if !self.respond_within(message, client, transport, now, out, reserved) {
+                self.memory.is_secondary = common.secondaries.iter().any(|secondary| {
+                    secondary.address.ip() == client && secondary.key.name() == signed.key.name()
+                });
+                let answered = self.respond_within(message, client, transport, now, out, reserved);
+                self.memory.is_secondary = false;
+                if !answered {
                     return false;
                 }
                 tsig::sign(out, signed.key, Before::Request(&signed.mac), seconds);
@@ -40,7 +45,7 @@ impl Responder {
                 Reply::new(out, packet, query.question).finish_bare(rcode);
                 tsig::append_refusal(out, packet, keys, why);
                 // Whoever cannot sign is nobody in particular.
-                transport == Transport::Tcp
+                transport != Transport::Udp
                     || self.memory.limiter.ask(client, 0, now) == Verdict::Send
             }
         }

@@ -28,6 +28,7 @@ use crate::dnssec::{KeyFolderError, Signers, ds_texts};
 use crate::metrics::AllCounters;
 use crate::options::Options;
 use crate::place::{Places, PlacesError};
+use crate::query_log::QueryLog;
 use crate::respond::{Common, CookieKey, RateLimit};
 use crate::wire::name;
 use crate::zone::{ZoneDefaults, Zones};
@@ -61,6 +62,9 @@ pub enum StartError {
     /// Connections cannot be encrypted.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// The query log could not be opened.
+    #[error("cannot open the query log: {0}")]
+    QueryLog(std::io::Error),
     /// The system gave no thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -116,6 +120,7 @@ impl Server {
             challenges: options.challenges.clone(),
             tsig_keys: tsig_keys(options),
             secondaries: options.secondaries.clone(),
+            log: query_log(options)?,
         });
         let (announce, ready) = watch::channel(false);
         let (stopping, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
@@ -235,12 +240,18 @@ fn tsig_keys(options: &Options) -> Vec<TsigKey> {
     keys
 }
 
+fn query_log(options: &Options) -> Result<QueryLog, StartError> {
+    let log = options.query_log.as_ref().map(QueryLog::open).transpose();
+    log.map(Option::unwrap_or_default).map_err(StartError::QueryLog)
+}
+
 /// What the hub is told of this server.
 fn own_edge(options: &Options, listen: &[SocketAddr]) -> OwnEdge {
     let known = listen.iter().filter(|address| !address.ip().is_unspecified());
     OwnEdge {
         name: options.name.clone(),
         addresses: known.map(ToString::to_string).collect(),
+        ports: Vec::new(),
         locality: options.locality.clone(),
         report: None,
     }

@@ -42,6 +42,16 @@ pub(crate) enum Speech {
     Https(TlsAcceptor),
 }
 
+impl Speech {
+    fn transport(&self) -> Transport {
+        match self {
+            Self::Plain => Transport::Tcp,
+            Self::Tls(_) => Transport::Tls,
+            Self::Https(_) => Transport::Https,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Open {
     all: usize,
@@ -59,6 +69,7 @@ pub(super) struct Answering {
     common: Arc<Common>,
     responder: Mutex<Responder>,
     transfers: Semaphore,
+    transport: Transport,
     pub(super) idle: Duration,
 }
 
@@ -89,6 +100,7 @@ impl Tcp {
             common: common.clone(),
             responder: Mutex::new(Responder::new(common.clone())),
             transfers: Semaphore::new(TRANSFERS),
+            transport: speech.transport(),
             idle: self.idle,
         });
         loop {
@@ -132,7 +144,7 @@ impl Answering {
     /// Writes the answer to a packet into `out`. Whether there is one.
     pub(super) fn respond(&self, packet: &[u8], client: IpAddr, out: &mut Vec<u8>) -> bool {
         let mut responder = self.responder.lock().unwrap_or_else(PoisonError::into_inner);
-        responder.respond(packet, client, Transport::Tcp, milliseconds(), out)
+        responder.respond(packet, client, self.transport, milliseconds(), out)
     }
 
     /// The messages of a zone, if that is what is asked for and allowed. It is put together

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use limen_core::decide::Vantages;
+
 use crate::choose::{Choice, Family};
 use crate::dnssec::{Content, KEY_TTL, Signatures, Signer, bitmap};
 use crate::place::Place;
@@ -80,7 +82,7 @@ fn sets(common: &Common, zones: &Zones, apex: &Apex) -> Sets {
     for (name, node) in zones.nodes.iter().filter(|(_, node)| is_ours(node)) {
         let mut found = node.records.to_vec();
         if let Some(host) = &node.host {
-            found.extend(host_sets(host, common.places.here()));
+            found.extend(host_sets(host, common.places.here(), &zones.vantages));
         }
         add(name, found);
     }
@@ -115,14 +117,15 @@ fn begins_in(zones: &Zones, apex: &Apex, below: &Apex) -> bool {
 
 fn is_below_cut(owner: &[u8], apex: &Apex, zones: &Zones) -> bool {
     let zone = zones.zone_of(owner).map(|zone| &zones.apexes[usize::from(zone)].name);
-    zone.is_some_and(|zone| **zone != *apex.name)
+    let delegated = || zones.nodes.get(owner).is_some_and(|node| node.cut != 0);
+    zone.is_some_and(|zone| **zone != *apex.name) || delegated()
 }
 
 /// What a client at this server's place may be answered, all of it.
-fn host_sets(host: &Host, here: &Place) -> Vec<RrSet> {
+fn host_sets(host: &Host, here: &Place, vantages: &Vantages) -> Vec<RrSet> {
     let mut found = Vec::new();
     for (kind, family) in [(kind::A, Family::Four), (kind::AAAA, Family::Six)] {
-        let choice = Choice::new(host, family, here);
+        let choice = Choice::new(host, family, here, vantages);
         let ways = || choice.shares.iter().map(|(target, _)| &host.ways[usize::from(*target)]);
         let data: Vec<Box<[u8]>> = ways()
             .flat_map(|ways| match family {

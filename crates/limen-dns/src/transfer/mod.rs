@@ -110,15 +110,30 @@ fn messages(
     messages
 }
 
+/// Which zones may have other answers than before.
+#[derive(Clone, Copy)]
+pub(crate) enum Touched<'a> {
+    /// All have.
+    All,
+    /// These have, and no others.
+    Only(&'a [u16]),
+    /// It has to be looked at.
+    Unknown,
+}
+
 /// Gives zones that are the same as before the serial that they had, and all others a higher one.
-pub(crate) fn number(zones: &mut Zones, before: &Zones, now: u32) {
+pub(crate) fn number(zones: &mut Zones, before: &Zones, touched: Touched<'_>, now: u32) {
     for index in 0..zones.apexes.len() {
         let apex = &zones.apexes[index];
         let old = before.apexes.iter().position(|old| old.name == apex.name);
         let Some(old) = old else { continue };
         let old_serial = before.apexes[old].serial();
-        let same = content::is_same(zones, index, before, old)
-            && now.wrapping_sub(old_serial) < content::RENEW;
+        let same = match touched {
+            Touched::All => false,
+            Touched::Only(touched) => touched.iter().all(|zone| usize::from(*zone) != index),
+            Touched::Unknown => content::is_same(zones, index, before, old),
+        };
+        let same = same && now.wrapping_sub(old_serial) < content::RENEW;
         let serial = if same || now <= old_serial { old_serial } else { now };
         let serial = if same { serial } else { serial.max(old_serial.wrapping_add(1)) };
         zones.apexes[index].set_serial(serial);

@@ -36,6 +36,36 @@ pub(crate) mod kind {
     pub(crate) const MAILA: u16 = 254;
     pub(crate) const ANY: u16 = 255;
     pub(crate) const CAA: u16 = 257;
+
+    const NAMES: [(u16, &str); 21] = [
+        (A, "A"),
+        (NS, "NS"),
+        (CNAME, "CNAME"),
+        (SOA, "SOA"),
+        (HINFO, "HINFO"),
+        (12, "PTR"),
+        (MX, "MX"),
+        (TXT, "TXT"),
+        (AAAA, "AAAA"),
+        (33, "SRV"),
+        (DS, "DS"),
+        (RRSIG, "RRSIG"),
+        (NSEC, "NSEC"),
+        (DNSKEY, "DNSKEY"),
+        (CDS, "CDS"),
+        (CDNSKEY, "CDNSKEY"),
+        (65, "HTTPS"),
+        (IXFR, "IXFR"),
+        (AXFR, "AXFR"),
+        (ANY, "ANY"),
+        (CAA, "CAA"),
+    ];
+
+    /// What people call it.
+    pub(crate) fn text(kind: u16) -> String {
+        let known = NAMES.iter().find(|(known, _)| *known == kind);
+        known.map_or_else(|| format!("TYPE{kind}"), |(_, name)| (*name).to_owned())
+    }
 }
 
 /// The only class that is served.
@@ -51,4 +81,30 @@ pub(crate) enum Rcode {
     Refused = 5,
     NotAuth = 9,
     BadVers = 16,
+}
+
+impl Rcode {
+    /// All of them.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::NoError,
+        Self::FormErr,
+        Self::NxDomain,
+        Self::NotImp,
+        Self::Refused,
+        Self::NotAuth,
+        Self::BadVers,
+    ];
+
+    /// What people call it.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::NoError => "NOERROR",
+            Self::FormErr => "FORMERR",
+            Self::NxDomain => "NXDOMAIN",
+            Self::NotImp => "NOTIMP",
+            Self::Refused => "REFUSED",
+            Self::NotAuth => "NOTAUTH",
+            Self::BadVers => "BADVERS",
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! Objects to zones.
 //!
 //! What has not changed is taken over: a host whose objects and whose clusters' health are the
-//! same keeps its number, and with it every choice that a worker remembers.
+//! same keeps its number, and with it every choice that a worker remembers. Where all names stay
+//! and only what some of them lead to is different, nothing else is looked at ([`super::patch`]).
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use limen_api::source::{Key, Objects};
@@ -12,19 +12,12 @@ use limen_api::{DnsZoneSpec, Nameserver};
 use limen_core::global::Global;
 
 use super::host::{Host, HostPlan, Ttls};
-use super::records::{RrSet, rrset, txt};
+use super::parts::ZoneParts;
+use super::records::{RrSet, txt};
 use super::services::{Federation, Services};
 use super::{Apex, Node, Nodes, Zones};
-use crate::knowledge::Knowledge;
+use crate::knowledge::{Knowledge, Probes};
 use crate::wire::{kind, name};
-
-/// How often secondaries would ask, should there be any; no resolver reads these.
-const REFRESH_RETRY_EXPIRE: [u32; 3] = [3600, 600, 604_800];
-const NEGATIVE_TTL: u32 = 30;
-const CALM_TTL: u32 = 30;
-const TROUBLE_TTL: u32 = 5;
-/// The TTL of records that seldom change.
-const STATIC_TTL: u32 = 300;
 
 /// Challenges are there for minutes, and asked for right after they have changed.
 const CHALLENGE_TTL: u32 = 1;
@@ -45,108 +38,166 @@ pub(crate) struct Compiler {
     defaults: ZoneDefaults,
     /// The last state of each object that could be used.
     good: HashMap<Key, (Arc<DnsZoneSpec>, Arc<ZoneParts>)>,
-    hosts: HashMap<Arc<[u8]>, Arc<Host>>,
-    next_id: u64,
+    pub(super) hosts: HashMap<Arc<[u8]>, Arc<Host>>,
+    pub(super) probes: Probes,
+    pub(super) next_id: u64,
+    /// What the last zones were made of.
+    pub(super) last: Option<Last>,
 }
 
-/// A zone object, checked and ready for use.
-struct ZoneParts {
-    zone: String,
-    apex: Arc<[u8]>,
-    federation: Option<String>,
-    mname: Box<[u8]>,
-    rname: Box<[u8]>,
-    negative_ttl: u32,
-    ttls: Ttls,
-    records: Vec<(Arc<[u8]>, RrSet)>,
-    /// Servers that nobody who follows a delegation could find.
-    unreachable: Vec<String>,
+/// What zones were made of.
+pub(super) struct Last {
+    pub(super) objects: Arc<Objects>,
+    pub(super) knowledge: (u64, u64),
+    /// The federations whose Services have names, with the zones that these are in.
+    pub(super) federations: Vec<(String, Arc<ZoneParts>)>,
+}
+
+/// How much of the zones is new.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    /// Anything may be.
+    All,
+    /// Only answers of these zones.
+    Some {
+        /// By number.
+        zones: Vec<u16>,
+        /// Whether there is more or less to be found out.
+        questions: bool,
+    },
 }
 
 impl Compiler {
     pub(crate) fn new(defaults: ZoneDefaults) -> Self {
-        Self { defaults, good: HashMap::new(), hosts: HashMap::new(), next_id: 0 }
+        Self {
+            defaults,
+            good: HashMap::new(),
+            hosts: HashMap::new(),
+            probes: Probes::default(),
+            next_id: 0,
+            last: None,
+        }
     }
 
-    /// The zones for these objects. `serial` is what the SOA records say.
+    /// The zones for these objects, after those `before`, and how much of them is new. `serial` is
+    /// what the SOA records of new zones say.
     pub(crate) fn compile(
         &mut self,
-        objects: &Objects,
+        objects: &Arc<Objects>,
         knowledge: &Knowledge,
+        before: &Zones,
         serial: u32,
-    ) -> Zones {
+    ) -> (Zones, Renewed) {
+        if let Some(patched) = self.patch(objects, knowledge, before) {
+            return patched;
+        }
+        let mut zones = self.all(objects, knowledge, serial);
+        zones.vantages = before.vantages.clone();
+        (zones, Renewed::All)
+    }
+
+    fn all(&mut self, objects: &Arc<Objects>, knowledge: &Knowledge, serial: u32) -> Zones {
         let mut zones = Zones::default();
-        let mut nodes: BTreeMap<Arc<[u8]>, Vec<RrSet>> = BTreeMap::new();
-        let mut ttls = Vec::new();
+        let mut records = Sets::new();
         let mut services = Services::default();
-        for parts in self.parts(objects, &mut zones.problems) {
+        let (mut federations, mut cuts) = (Vec::new(), Vec::new());
+        let parts = self.parts(objects, &mut zones.problems);
+        for parts in &parts {
             zones.problems.extend(parts.unreachable.iter().cloned());
             zones.apexes.push(Apex {
                 name: parts.apex.clone(),
-                soa: soa(&parts, serial),
+                soa: parts.soa(serial),
                 negative_ttl: parts.negative_ttl,
+                ttls: parts.ttls,
                 signer: None,
             });
-            ttls.push(parts.ttls);
             if let Some(name) = parts.federation.as_ref().or(self.defaults.federation.as_ref()) {
                 let federation = Federation { name, zone: &parts.zone, ttls: parts.ttls };
-                services.add(objects, &federation, knowledge);
+                services.add(&objects.ingresses, &federation, knowledge);
+                federations.push((name.clone(), parts.clone()));
             }
-            for (name, set) in &parts.records {
-                nodes.entry(name.clone()).or_default().push(set.clone());
-            }
+        }
+        for parts in &parts {
+            let found = add_records(parts, &zones.apexes, &mut records, &mut zones.problems);
+            cuts.extend(found);
         }
         zones.problems.append(&mut services.problems);
         zones.lookups = services.lookups;
         for (name, sets) in services.records {
             // What somebody wrote into a DnsZone comes first.
-            nodes.entry(name).or_insert(sets);
+            records.entry(name).or_insert(sets);
         }
-        add_challenges(objects, &zones.apexes, &mut nodes);
-        let claims = claims(objects, &zones.apexes, &mut zones.problems);
-        let mut hosts = HashMap::new();
+        add_challenges(objects, &zones.apexes, &mut records);
+        let mut claims = claims(objects, &zones.apexes, &mut zones.problems);
+        claims.retain(|name, (text, _)| {
+            let apex = zone_of(name, &zones.apexes).map_or(0, |zone| zones.apexes[zone].name.len());
+            let cut = cut_above(name, apex, &cuts);
+            let told = cut.map(|cut| format!("{text}: {} is delegated", name::to_text(cut)));
+            let told = told.map(|told| format!("{told}, so that its servers answer for the host"));
+            zones.problems.extend(told);
+            cut.is_none()
+        });
+        self.add_hosts(claims, &mut records, knowledge, &mut zones);
+        for (name, sets) in records {
+            let zone = zone_of(&name, &zones.apexes).unwrap_or_default() as u16;
+            let node = Node { zone, records: sets.into(), ..Node::default() };
+            zones.nodes.insert(name, node);
+        }
+        add_between(&mut zones.nodes, &zones.apexes);
+        mark(&mut zones.nodes, &zones.apexes, &cuts);
+        let (objects, knowledge) = (objects.clone(), knowledge.versions());
+        self.last = Some(Last { objects, knowledge, federations });
+        zones
+    }
+
+    fn add_hosts(
+        &mut self,
+        claims: Claims<'_>,
+        records: &mut Sets,
+        knowledge: &Knowledge,
+        zones: &mut Zones,
+    ) {
+        let mut hosts = HashMap::with_capacity(claims.len());
         for (name, (text, globals)) in claims {
             let Some(zone) = zone_of(&name, &zones.apexes) else { continue };
-            let records = nodes.remove(&name).unwrap_or_default();
-            let host = self.host(&name, &text, &globals, &records, knowledge, ttls[zone]);
-            let records = allowed_beside(&text, records, &mut zones.problems);
+            let beside = records.remove(&name).unwrap_or_default();
+            let ttls = zones.apexes[zone].ttls;
+            let host = self.host(&name, text, &globals, beside.is_empty(), knowledge, ttls);
+            let beside = allowed_beside(text, beside, &mut zones.problems);
             hosts.insert(name.clone(), host.clone());
-            let node = Node { zone: zone as u16, records: records.into(), host: Some(host) };
-            zones.nodes.insert(name, node);
+            let (zone, records) = (zone as u16, beside.into());
+            zones.nodes.insert(name, Node { zone, records, host: Some(host), ..Node::default() });
         }
         zones.hosts = hosts.len();
         self.hosts = hosts;
-        for (name, records) in nodes {
-            let zone = zone_of(&name, &zones.apexes).unwrap_or_default() as u16;
-            zones.nodes.insert(name, Node { zone, records: records.into(), host: None });
-        }
-        add_between(&mut zones.nodes, &zones.apexes);
-        zones
+        self.probes.forget_unused();
     }
 
     /// Every zone's parts: of objects, and of zones that were only named at the start.
     fn parts(&mut self, objects: &Objects, problems: &mut Vec<String>) -> Vec<Arc<ZoneParts>> {
         let mut all: Vec<Arc<ZoneParts>> = Vec::new();
         let mut good = HashMap::new();
+        let default = &self.defaults.nameservers;
         for (key, spec) in &objects.zones {
             let before = self.good.remove(key);
             let current = before.as_ref().filter(|(known, _)| Arc::ptr_eq(known, spec)).cloned();
             let read = current.map_or_else(
-                || check(spec, &self.defaults.nameservers).map(|p| (spec.clone(), Arc::new(p))),
+                || ZoneParts::read(spec, default).map(|parts| (spec.clone(), Arc::new(parts))),
                 Ok,
             );
+            let (namespace, name) = key;
             let usable = read.map_or_else(
-                |error| {
-                    let (namespace, name) = key;
+                |wrong| {
+                    let at = objects.place_of(key, wrong.record);
                     let stays = if before.is_some() { "; the old zone stays" } else { "" };
-                    problems.push(format!("DnsZone {namespace}/{name}: {error}{stays}"));
+                    let what = wrong.what;
+                    problems.push(format!("{at}DnsZone {namespace}/{name}: {what}{stays}"));
                     before
                 },
                 Some,
             );
             let Some((spec, parts)) = usable else { continue };
             if all.iter().any(|other| other.apex == parts.apex) {
-                let (namespace, name) = key;
                 problems.push(format!(
                     "DnsZone {namespace}/{name}: another object has the zone {}; remove one",
                     spec.zone
@@ -156,15 +207,15 @@ impl Compiler {
             all.push(parts.clone());
             good.insert(key.clone(), (spec, parts));
         }
-        self.good = good;
         for zone in &self.defaults.zones {
             let spec = DnsZoneSpec { zone: zone.clone(), ..DnsZoneSpec::default() };
-            match check(&spec, &self.defaults.nameservers) {
+            match ZoneParts::read(&spec, default) {
                 Ok(parts) if all.iter().any(|other| other.apex == parts.apex) => {}
                 Ok(parts) => all.push(Arc::new(parts)),
-                Err(error) => problems.push(format!("zone {zone}: {error}")),
+                Err(wrong) => problems.push(format!("zone {zone}: {}", wrong.what)),
             }
         }
+        self.good = good;
         all
     }
 
@@ -172,20 +223,16 @@ impl Compiler {
         &mut self,
         name: &Arc<[u8]>,
         text: &str,
-        globals: &[&Arc<Global>],
-        records: &[RrSet],
+        globals: &[Arc<Global>],
+        alone: bool,
         knowledge: &Knowledge,
         ttls: Ttls,
     ) -> Arc<Host> {
-        let may_alias = records.is_empty();
         let before = self.hosts.get(name);
-        let plan = before
-            .map(|host| &host.plan)
-            .filter(|plan| {
-                plan.is_made_of(globals) && plan.may_alias == (may_alias && plan.dns.clusters <= 1)
-            })
-            .cloned()
-            .unwrap_or_else(|| Arc::new(HostPlan::new(text, globals, may_alias)));
+        let same = |plan: &&Arc<HostPlan>| plan.alone == alone && plan.is_made_of(globals);
+        let plan = before.map(|host| &host.plan).filter(same).cloned();
+        let plan =
+            plan.unwrap_or_else(|| Arc::new(HostPlan::new(text, globals, alone, &mut self.probes)));
         let host = Host::new(self.next_id, plan, knowledge, ttls);
         match before {
             Some(before) if before.is_like(&host) => before.clone(),
@@ -197,8 +244,40 @@ impl Compiler {
     }
 }
 
+/// Records by the names that they are of.
+type Sets = BTreeMap<Arc<[u8]>, Vec<RrSet>>;
+
+/// The records of a zone object. Returns the names that it delegates.
+fn add_records(
+    parts: &ZoneParts,
+    apexes: &[Apex],
+    to: &mut Sets,
+    problems: &mut Vec<String>,
+) -> Vec<Arc<[u8]>> {
+    // A zone that is ours too needs nobody to lead to it.
+    let ours = |cut: &Arc<[u8]>| {
+        let inner = apexes.iter().filter(|apex| apex.name.len() > parts.apex.len());
+        inner.map(|apex| &apex.name).find(|apex| name::is_within(cut, apex))
+    };
+    let (dropped, cuts): (Vec<_>, Vec<_>) =
+        parts.cuts.iter().cloned().partition(|cut| ours(cut).is_some());
+    for cut in &dropped {
+        let (zone, cut) = (&parts.zone, name::to_text(cut));
+        problems.push(format!(
+            "zone {zone}: {cut} is served here too, so that its own zone says who serves it"
+        ));
+    }
+    for (name, set) in &parts.records {
+        if matches!(set.kind, kind::NS | kind::DS) && dropped.contains(name) {
+            continue;
+        }
+        to.entry(name.clone()).or_default().push(set.clone());
+    }
+    cuts
+}
+
 /// Answers to challenges of certificate authorities, beside what is there.
-fn add_challenges(objects: &Objects, apexes: &[Apex], nodes: &mut BTreeMap<Arc<[u8]>, Vec<RrSet>>) {
+fn add_challenges(objects: &Objects, apexes: &[Apex], nodes: &mut Sets) {
     for challenge in objects.challenges.values() {
         let Ok(name) = name::from_text(&challenge.name) else { continue };
         if zone_of(&name, apexes).is_none() || challenge.texts.is_empty() {
@@ -214,7 +293,7 @@ fn add_challenges(objects: &Objects, apexes: &[Apex], nodes: &mut BTreeMap<Arc<[
     }
 }
 
-type Claims<'a> = BTreeMap<Arc<[u8]>, (String, Vec<&'a Arc<Global>>)>;
+type Claims<'a> = BTreeMap<Arc<[u8]>, (&'a str, Vec<Arc<Global>>)>;
 
 /// Who claims which host of our zones.
 fn claims<'a>(objects: &'a Objects, apexes: &[Apex], problems: &mut Vec<String>) -> Claims<'a> {
@@ -232,9 +311,9 @@ fn claims<'a>(objects: &'a Objects, apexes: &[Apex], problems: &mut Vec<String>)
                 continue;
             }
             let (_, globals) =
-                claims.entry(name.into()).or_insert_with(|| (rule.host.clone(), Vec::new()));
+                claims.entry(name.into()).or_insert_with(|| (&rule.host, Vec::new()));
             if !globals.iter().any(|known| Arc::ptr_eq(known, global)) {
-                globals.push(global);
+                globals.push(global.clone());
             }
         }
     }
@@ -277,123 +356,25 @@ fn add_between(nodes: &mut Nodes, apexes: &[Apex]) {
     }
 }
 
-fn soa(parts: &ZoneParts, serial: u32) -> Box<[u8]> {
-    let mut data = [&parts.mname[..], &parts.rname].concat();
-    data.extend(serial.to_be_bytes());
-    data.extend(REFRESH_RETRY_EXPIRE.iter().flat_map(|number| number.to_be_bytes()));
-    data.extend(parts.negative_ttl.to_be_bytes());
-    data.into()
+/// Marks where zones begin, and what is at or below a name that somebody else answers for.
+fn mark(nodes: &mut Nodes, apexes: &[Apex], cuts: &[Arc<[u8]>]) {
+    for apex in apexes {
+        if let Some(node) = nodes.get_mut(&apex.name) {
+            node.is_apex = true;
+        }
+    }
+    if cuts.is_empty() {
+        return;
+    }
+    for (name, node) in nodes {
+        let cut = cut_above(name, apexes[usize::from(node.zone)].name.len(), cuts);
+        // A name is at most 255 bytes long.
+        node.cut = cut.map_or(0, |cut| cut.len() as u8);
+    }
 }
 
-/// Reads a zone object. The error says which record is wrong and why.
-fn check(spec: &DnsZoneSpec, default: &[Nameserver]) -> Result<ZoneParts, String> {
-    let apex: Arc<[u8]> = name::from_text(&spec.zone)?.into();
-    let own = [Nameserver { name: format!("ns1.{}", spec.zone), addresses: Vec::new() }];
-    let nameservers = match (&spec.nameservers[..], default) {
-        ([], []) => &own,
-        ([], default) => default,
-        (named, _) => named,
-    };
-    let mailbox = spec.mailbox.clone().unwrap_or_else(|| format!("hostmaster@{}", spec.zone));
-    let mut records = vec![(
-        apex.clone(),
-        RrSet {
-            kind: kind::NS,
-            ttl: STATIC_TTL,
-            data: nameservers
-                .iter()
-                .map(|server| name::from_text(&server.name))
-                .collect::<Result<_, _>>()?,
-        },
-    )];
-    for server in nameservers {
-        add_addresses(server, &apex, &mut records)?;
-    }
-    for (index, record) in spec.records.iter().enumerate() {
-        let wrong = |error| format!("records[{index}] ({} {}): {error}", record.name, record.kind);
-        let name = full_name(&record.name, &spec.zone).map_err(wrong)?;
-        let set = rrset(record, STATIC_TTL).map_err(wrong)?;
-        let others = || records.iter().filter(|(other, _)| *other == name);
-        let alias = |set: &RrSet| set.kind == kind::CNAME;
-        if others().any(|(_, other)| other.kind == set.kind) {
-            return Err(wrong("these records are there twice; put all data into one".to_owned()));
-        }
-        if others().any(|(_, other)| alias(other)) || alias(&set) && others().next().is_some() {
-            return Err(wrong("a CNAME cannot be beside other records".to_owned()));
-        }
-        records.push((name, set));
-    }
-    let mut unreachable = Vec::new();
-    for server in nameservers {
-        let name: Arc<[u8]> = name::from_text(&server.name)?.into();
-        let has_address = records.iter().any(|(other, set)| *other == name && set.kind != kind::NS);
-        if name::is_within(&name, &apex) && !has_address {
-            let (zone, server) = (&spec.zone, &server.name);
-            unreachable.push(format!(
-                "zone {zone}: its server {server} has no address, so that a delegation to it leads \
-                 nowhere; give it one"
-            ));
-        }
-    }
-    Ok(ZoneParts {
-        zone: spec.zone.trim_end_matches('.').to_owned(),
-        federation: spec.federation.clone(),
-        unreachable,
-        mname: name::from_text(&nameservers[0].name)?,
-        rname: mailbox_name(&mailbox)?,
-        negative_ttl: spec.negative_ttl_seconds.unwrap_or(NEGATIVE_TTL),
-        ttls: Ttls {
-            calm: spec.ttl_seconds.unwrap_or(CALM_TTL),
-            trouble: spec.trouble_ttl_seconds.unwrap_or(TROUBLE_TTL),
-        },
-        apex,
-        records,
-    })
-}
-
-fn full_name(name: &str, zone: &str) -> Result<Arc<[u8]>, String> {
-    let whole = if name == "@" { zone.to_owned() } else { format!("{name}.{zone}") };
-    name::from_text(&whole).map(Into::into)
-}
-
-fn mailbox_name(mailbox: &str) -> Result<Box<[u8]>, String> {
-    let (local, domain) = mailbox
-        .split_once('@')
-        .ok_or_else(|| format!("mailbox {mailbox:?} is not a mail address"))?;
-    if local.is_empty() || local.len() > 63 {
-        return Err(format!("mailbox {mailbox:?} is not a mail address"));
-    }
-    let mut bytes = vec![local.len() as u8];
-    // Signatures are made of names in lower case.
-    bytes.extend(local.bytes().map(|byte| byte.to_ascii_lowercase()));
-    bytes.extend(name::from_text(domain)?);
-    Ok(bytes.into())
-}
-
-/// The addresses of a server whose name is in the zone itself.
-fn add_addresses(
-    server: &Nameserver,
-    apex: &[u8],
-    records: &mut Vec<(Arc<[u8]>, RrSet)>,
-) -> Result<(), String> {
-    let name: Arc<[u8]> = name::from_text(&server.name)?.into();
-    if !name::is_within(&name, apex) {
-        return Ok(());
-    }
-    let (mut four, mut six) = (Vec::new(), Vec::new());
-    for text in &server.addresses {
-        let address: IpAddr = text
-            .parse()
-            .map_err(|_| format!("nameserver {}: {text:?} is not an address", server.name))?;
-        match address {
-            IpAddr::V4(address) => four.push(address.octets().as_slice().into()),
-            IpAddr::V6(address) => six.push(address.octets().as_slice().into()),
-        }
-    }
-    for (kind, data) in [(kind::A, four), (kind::AAAA, six)] {
-        if !data.is_empty() {
-            records.push((name.clone(), RrSet { kind, ttl: STATIC_TTL, data }));
-        }
-    }
-    Ok(())
+/// The delegation that a name is at or below. A zone of ours that begins below it, with a name of
+/// `apex` bytes, is still ours.
+fn cut_above<'a>(name: &[u8], apex: usize, cuts: &'a [Arc<[u8]>]) -> Option<&'a Arc<[u8]>> {
+    cuts.iter().find(|cut| cut.len() > apex && name::is_within(name, cut))
 }

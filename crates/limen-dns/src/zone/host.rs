@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use limen_core::decide::{OwnKnowledge, Readiness, readiness};
 use limen_core::global::{Backend, DnsRules, Global, Target, TrafficRules, Verdict, for_host};
 
-use crate::knowledge::{Knowledge, Probe};
+use crate::knowledge::{Asked, Knowledge, Probe, Probes};
 use crate::wire::name;
 
 /// A host, and how well its clusters are. A new one is made whenever that changes.
@@ -18,20 +18,26 @@ pub(crate) struct Host {
     pub(crate) plan: Arc<HostPlan>,
     /// How good a candidate each target is.
     pub(crate) readiness: Vec<Readiness>,
-    pub(crate) ways: Vec<Ways>,
+    pub(crate) ways: Arc<[Ways]>,
     pub(crate) ttl: u32,
 }
 
 /// What only changes with the objects.
 pub(crate) struct HostPlan {
-    globals: Vec<Arc<Global>>,
+    /// Its name, as the first who claims it writes it.
+    pub(super) name: Box<str>,
+    pub(super) globals: Vec<Arc<Global>>,
     pub(crate) backend: Backend,
     pub(crate) rules: TrafficRules,
     pub(crate) dns: DnsRules,
+    /// Whether there are no records of the same name.
+    pub(super) alone: bool,
     /// Whether an answer may be another name.
     pub(crate) may_alias: bool,
     /// By target: what is asked of its addresses. Nothing where gateways know already.
-    pub(crate) probes: Vec<Vec<Arc<Probe>>>,
+    pub(crate) probes: Vec<Vec<Asked>>,
+    /// The ways into its clusters, unless some of them have to be looked up.
+    ways: Option<Arc<[Ways]>>,
     /// Makes the networks that one host sends to a cluster others than those of another host.
     pub(crate) hash: u32,
 }
@@ -45,23 +51,49 @@ pub(crate) struct Ways {
 }
 
 /// How long answers are remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ttls {
     pub(crate) calm: u32,
     pub(crate) trouble: u32,
 }
 
 impl HostPlan {
-    pub(super) fn new(host: &str, globals: &[&Arc<Global>], may_alias: bool) -> Self {
-        let backend = for_host(globals.iter().map(|global| &***global), host);
+    pub(super) fn new(
+        host: &str,
+        globals: &[Arc<Global>],
+        alone: bool,
+        known: &mut Probes,
+    ) -> Self {
+        let backend = for_host(globals.iter().map(|global| &**global), host);
         // Of several roots that claim one host the first, in the order of their names, has the say.
         let rules = globals.first().map(|global| global.traffic.clone()).unwrap_or_default();
         let dns = rules.dns.clone().unwrap_or_default();
-        let may_alias = may_alias && dns.clusters <= 1;
-        let globals = globals.iter().map(|global| Arc::clone(global)).collect();
+        let may_alias = alone && dns.clusters <= 1;
         let hash = FixedState::default().hash_one(host.to_ascii_lowercase()) as u32;
-        let probes = backend.targets.iter().map(|target| probes(target, &rules, host)).collect();
-        Self { globals, backend, rules, dns, may_alias, probes, hash }
+        let targets = &backend.targets;
+        let probes = targets.iter().map(|target| probes(target, &rules, host, known)).collect();
+        let (name, globals) = (host.into(), globals.to_vec());
+        let mut plan =
+            Self { name, globals, backend, rules, dns, alone, may_alias, probes, ways: None, hash };
+        if plan.names_to_look_up().next().is_none() {
+            plan.ways = Some(plan.ways(&Knowledge::default()));
+        }
+        plan
+    }
+
+    fn ways(&self, knowledge: &Knowledge) -> Arc<[Ways]> {
+        let targets = self.backend.targets.iter();
+        targets.map(|target| ways(target, self.may_alias, knowledge)).collect()
+    }
+
+    /// Whether what it leads to depends on what the server finds out by itself.
+    pub(super) fn asks(&self) -> bool {
+        self.ways.is_none() || self.probes.iter().any(|probes| !probes.is_empty())
+    }
+
+    /// Whether the same has to be found out for it as for another.
+    pub(super) fn asks_like(&self, other: &Self) -> bool {
+        self.probes == other.probes && self.names_to_look_up().eq(other.names_to_look_up())
     }
 
     /// Host names of ways in whose addresses have to be known.
@@ -72,7 +104,7 @@ impl HostPlan {
     }
 
     /// Whether it is made of exactly these.
-    pub(super) fn is_made_of(&self, globals: &[&Arc<Global>]) -> bool {
+    pub(super) fn is_made_of(&self, globals: &[Arc<Global>]) -> bool {
         self.globals.len() == globals.len()
             && self.globals.iter().zip(globals).all(|(one, other)| Arc::ptr_eq(one, other))
     }
@@ -87,7 +119,7 @@ impl Host {
             .zip(&plan.probes)
             .map(|(target, probes)| readiness(target, own(probes, knowledge)))
             .collect();
-        let ways = targets.iter().map(|target| ways(target, plan.may_alias, knowledge)).collect();
+        let ways = plan.ways.clone().unwrap_or_else(|| plan.ways(knowledge));
         let calm = states.iter().all(|state| *state == Readiness::Ready)
             && targets.iter().all(|target| target.drained_percent == 0);
         let dns = &plan.dns;
@@ -110,18 +142,19 @@ impl Host {
     }
 }
 
-fn probes(target: &Target, rules: &TrafficRules, host: &str) -> Vec<Arc<Probe>> {
-    let Some(check) = &rules.health_check else { return Vec::new() };
+fn probes(target: &Target, rules: &TrafficRules, host: &str, known: &mut Probes) -> Vec<Asked> {
+    // Only what is asked for: clients may reach what this server does not.
+    let Some(check) = rules.asked_check() else { return Vec::new() };
     if target.verdicts.edge != Verdict::Unknown {
         return Vec::new();
     }
     let addresses = target.addresses.iter();
-    addresses.map(|address| Arc::new(Probe::new(address, check, host))).collect()
+    addresses.map(|address| known.one(Probe::new(address, check, host))).collect()
 }
 
 /// What the server has found out about a target: that one address answers, that none does, or
 /// nothing yet.
-fn own(probes: &[Arc<Probe>], knowledge: &Knowledge) -> OwnKnowledge {
+fn own(probes: &[Asked], knowledge: &Knowledge) -> OwnKnowledge {
     let mut own = OwnKnowledge::None;
     for probe in probes {
         match knowledge.answering.get(probe) {

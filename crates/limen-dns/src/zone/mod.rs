@@ -2,16 +2,21 @@
 
 mod compile;
 mod host;
+mod parts;
+mod patch;
 mod records;
 mod services;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use limen_core::decide::Vantages;
 
-pub(crate) use compile::{Compiler, ZoneDefaults};
-pub(crate) use host::{Host, Ways};
+pub(crate) use compile::{Compiler, Renewed, ZoneDefaults};
+pub(crate) use host::{Host, HostPlan, Ttls, Ways};
 pub(crate) use records::RrSet;
 
 use crate::dnssec::Signer;
@@ -21,7 +26,7 @@ use crate::wire::name::{self, LONGEST, Name};
 pub(crate) type Nodes = HashMap<Arc<[u8]>, Node, FixedState>;
 
 /// All zones.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Zones {
     pub(crate) nodes: Nodes,
     pub(crate) apexes: Vec<Apex>,
@@ -31,15 +36,19 @@ pub(crate) struct Zones {
     pub(crate) lookups: BTreeSet<String>,
     /// How many hosts are answered for.
     pub(crate) hosts: usize,
+    /// What gateways have measured.
+    pub(crate) vantages: Arc<Vantages>,
 }
 
 /// What is the same for all of a zone.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Apex {
     pub(crate) name: Arc<[u8]>,
     /// The data of its SOA record.
     pub(crate) soa: Box<[u8]>,
     pub(crate) negative_ttl: u32,
+    /// How long its hosts are remembered, unless they say otherwise.
+    pub(crate) ttls: Ttls,
     /// What signs its answers, if they are signed.
     pub(crate) signer: Option<Arc<Signer>>,
 }
@@ -74,10 +83,22 @@ impl Apex {
 pub(crate) struct Node {
     /// Which zone it is in.
     pub(crate) zone: u16,
+    /// Whether the zone begins with it.
+    pub(crate) is_apex: bool,
+    /// The length of the name that is delegated to others, if this is that name or below it; 0 if
+    /// this server answers.
+    pub(crate) cut: u8,
     /// Records that no root makes.
     pub(crate) records: Arc<[RrSet]>,
     /// What a root makes.
     pub(crate) host: Option<Arc<Host>>,
+}
+
+impl Node {
+    /// Its records of a type that no root makes.
+    pub(crate) fn set(&self, kind: u16) -> Option<&RrSet> {
+        self.records.iter().find(|set| set.kind == kind)
+    }
 }
 
 /// What a name leads to.
@@ -90,6 +111,13 @@ pub(crate) enum Found<'a> {
         above: u16,
         /// The zone that begins there.
         below: u16,
+    },
+    /// Others answer for it.
+    Delegated {
+        /// The zone that says who.
+        zone: u16,
+        /// The length of the name that is delegated, at the end of the one that was looked for.
+        cut: u8,
     },
     /// It does not exist in this zone.
     Nothing(u16),
@@ -105,6 +133,9 @@ impl Zones {
             // All names between a zone's and an existing one exist, so the first that is found is
             // the closest there is.
             let Some(node) = self.nodes.get(&bytes[start..]) else { continue };
+            if node.cut != 0 {
+                return Found::Delegated { zone: node.zone, cut: node.cut };
+            }
             if start == 0 {
                 return Found::Node(node);
             }
@@ -116,12 +147,15 @@ impl Zones {
         Found::Foreign
     }
 
-    /// What a name leads to when the zone above it is asked, if that is ours too.
+    /// What a name leads to when the zone above it is asked, if a zone begins with it and the one
+    /// above is ours.
     pub(crate) fn find_from_above(&self, name: &Name) -> Option<Found<'_>> {
-        let below = self.nodes.get(name.as_bytes())?.zone;
-        let is_apex = *self.apexes[usize::from(below)].name == *name.as_bytes();
-        let above = self.zone_of(name::parent(name.as_bytes()).filter(|_| is_apex)?)?;
-        Some(Found::Cut { above, below })
+        let node = self.nodes.get(name.as_bytes())?;
+        if usize::from(node.cut) == name.as_bytes().len() {
+            return Some(Found::Node(node));
+        }
+        let above = self.zone_of(name::parent(name.as_bytes()).filter(|_| node.is_apex)?)?;
+        Some(Found::Cut { above, below: node.zone })
     }
 
     /// The zone that a name is in, whether it exists or not.

@@ -33,11 +33,13 @@ pub(super) fn rrset(record: &DnsRecord, default_ttl: u32) -> Result<RrSet, Strin
         "AAAA" => (kind::AAAA, address_six),
         "CAA" => (kind::CAA, caa),
         "CNAME" => (kind::CNAME, domain),
+        "DS" => (kind::DS, ds),
         "MX" => (kind::MX, mx),
+        "NS" => (kind::NS, domain),
         "TXT" => (kind::TXT, txt),
         other => {
             return Err(format!(
-                "type {other:?} cannot be served; take A, AAAA, CAA, CNAME, MX or TXT"
+                "type {other:?} cannot be served; take A, AAAA, CAA, CNAME, DS, MX, NS or TXT"
             ));
         }
     };
@@ -72,6 +74,24 @@ fn mx(text: &str) -> Result<Vec<u8>, String> {
     let preference: u16 = preference.parse().map_err(|_| wrong())?;
     let mut data = preference.to_be_bytes().to_vec();
     data.extend(name::from_text(exchange.trim())?);
+    Ok(data)
+}
+
+fn ds(text: &str) -> Result<Vec<u8>, String> {
+    let wrong = || format!("{text:?} is not TAG ALGORITHM DIGEST-TYPE DIGEST, as in a zone file");
+    let mut parts = text.split_ascii_whitespace();
+    let mut number = || parts.next().and_then(|part| part.parse::<u16>().ok()).ok_or_else(wrong);
+    let (tag, algorithm, digest_type) = (number()?, number()?, number()?);
+    let small = |number: u16| u8::try_from(number).map_err(|_| wrong());
+    let mut data = tag.to_be_bytes().to_vec();
+    data.extend([small(algorithm)?, small(digest_type)?]);
+    // A long digest may be written in several parts.
+    let digest: String = parts.collect();
+    let digits: Option<Vec<u8>> =
+        digest.chars().map(|digit| digit.to_digit(16).map(|value| value as u8)).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0 && digits.len() >= 40);
+    let digits = digits.ok_or_else(wrong)?;
+    data.extend(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]));
     Ok(data)
 }
 

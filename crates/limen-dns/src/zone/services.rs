@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use limen_api::source::Objects;
+use limen_api::source::Key;
 use limen_core::decide::{OwnKnowledge, Readiness, readiness};
+use limen_core::global::Global;
 use limen_core::service_names::{Leads, service_names};
 
 use super::host::Ttls;
@@ -33,25 +34,34 @@ impl Services {
     /// Adds the names of all Services of a federation.
     pub(super) fn add(
         &mut self,
-        objects: &Objects,
+        globals: &BTreeMap<Key, Arc<Global>>,
         federation: &Federation<'_>,
         knowledge: &Knowledge,
     ) {
-        for ((namespace, _), global) in &objects.ingresses {
-            let Some(root) = global.root.as_ref().filter(|root| root.kind == "Service") else {
-                continue;
-            };
-            let Some(backend) = global.backends.first() else { continue };
-            let well = |target| readiness(target, OwnKnowledge::None) == Readiness::Ready;
-            let Ttls { calm, trouble } = federation.ttls;
-            let ttl = if backend.targets.iter().all(well) { calm } else { trouble.min(calm) };
-            let names = service_names(namespace, &root.name, federation.name, &backend.targets);
-            for (text, leads) in names {
-                match self.name(&text, leads, federation.zone, ttl, knowledge) {
-                    Ok((name, sets)) => drop(self.records.insert(name, sets)),
-                    Err(error) => {
-                        self.problems.push(format!("Service {namespace}/{}: {error}", root.name));
-                    }
+        for (key, global) in globals {
+            self.add_one(key, global, federation, knowledge);
+        }
+    }
+
+    /// Adds the names of one Service, if it is one.
+    pub(super) fn add_one(
+        &mut self,
+        (namespace, _): &Key,
+        global: &Global,
+        federation: &Federation<'_>,
+        knowledge: &Knowledge,
+    ) {
+        let Some(root) = global.root.as_ref().filter(|root| root.kind == "Service") else { return };
+        let Some(backend) = global.backends.first() else { return };
+        let well = |target| readiness(target, OwnKnowledge::None) == Readiness::Ready;
+        let Ttls { calm, trouble } = federation.ttls;
+        let ttl = if backend.targets.iter().all(well) { calm } else { trouble.min(calm) };
+        let names = service_names(namespace, &root.name, federation.name, &backend.targets);
+        for (text, leads) in names {
+            match self.name(&text, leads, federation.zone, ttl, knowledge) {
+                Ok((name, sets)) => drop(self.records.insert(name, sets)),
+                Err(error) => {
+                    self.problems.push(format!("Service {namespace}/{}: {error}", root.name));
                 }
             }
         }

@@ -1,17 +1,19 @@
 //! A server with objects that a test can change.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use limen_api::DnsZoneSpec;
-use limen_api::source::{Objects, Within};
+use limen_api::source::{News, Objects, OwnEdge, Running, Source};
+use limen_core::edge::{EdgeKind, EdgeReport, Peer, TargetReport};
 use limen_core::global::{
     Address, Backend, Global, PathRule, PathType, Rule, Target, TrafficRules,
 };
 use limen_core::locality::Locality;
 use limen_dns::{Options, Server};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// Networks of three places, one within another.
 pub(crate) const NETWORKS: &str = "
@@ -24,9 +26,13 @@ networks:
 - { cidr: '2001:db8:3::/48', region: asia, coordinates: '35.7,139.7' }
 ";
 
+/// A gateway, the region that it is in, and how far clusters are from it in milliseconds.
+pub(crate) type Gateway<'a> = (&'a str, &'a str, &'a [(&'a str, f64)]);
+
 pub(crate) struct Bed {
     pub(crate) server: Server,
     objects: watch::Sender<Objects>,
+    edges: watch::Sender<BTreeMap<String, Peer>>,
     _folder: tempfile::TempDir,
 }
 
@@ -49,10 +55,12 @@ impl Bed {
             ..Options::default()
         };
         change(&mut options);
-        let (objects, receive) = watch::channel(objects);
-        let server = Server::start(&options, Within(receive)).unwrap();
+        let (objects, objects_told) = watch::channel(objects);
+        let (edges, edges_told) = watch::channel(BTreeMap::new());
+        let told = Told { objects: objects_told, edges: edges_told };
+        let server = Server::start(&options, told).unwrap();
         block_on(server.ready());
-        Self { server, objects, _folder: folder }
+        Self { server, objects, edges, _folder: folder }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -62,6 +70,55 @@ impl Bed {
     /// Changes the objects.
     pub(crate) fn set(&self, objects: Objects) {
         self.objects.send_replace(objects);
+    }
+
+    /// Changes what gateways say: where each is, and how far clusters are from it.
+    pub(crate) fn measured(&self, gateways: &[Gateway<'_>]) {
+        let target = |(cluster, latency): &(&str, f64)| TargetReport {
+            cluster: (*cluster).into(),
+            healthy: true,
+            latency_milliseconds: Some(*latency),
+            ..TargetReport::default()
+        };
+        let gateway = |(name, region, latencies): &Gateway<'_>| {
+            let locality = Locality { region: Some((*region).into()), ..Locality::default() };
+            let targets = latencies.iter().map(target).collect();
+            let report = EdgeReport { targets, ..EdgeReport::default() };
+            ((*name).to_owned(), Peer { kind: EdgeKind::Gateway, locality, report })
+        };
+        self.edges.send_replace(gateways.iter().map(gateway).collect());
+    }
+}
+
+/// A source that says what a test wants it to.
+struct Told {
+    objects: watch::Receiver<Objects>,
+    edges: watch::Receiver<BTreeMap<String, Peer>>,
+}
+
+impl Source for Told {
+    fn run(
+        mut self: Box<Self>,
+        publish: mpsc::Sender<News>,
+        _: watch::Receiver<OwnEdge>,
+    ) -> Running {
+        Box::pin(async move {
+            self.objects.mark_changed();
+            loop {
+                let news = tokio::select! {
+                    Ok(()) = self.objects.changed() => {
+                        News::Objects(self.objects.borrow_and_update().clone())
+                    }
+                    Ok(()) = self.edges.changed() => {
+                        News::Edges(self.edges.borrow_and_update().clone())
+                    }
+                    else => return,
+                };
+                if publish.send(news).await.is_err() {
+                    return;
+                }
+            }
+        })
     }
 }
 

@@ -52,7 +52,7 @@ fn files_are_obeyed_and_a_mistake_leaves_the_old_answers() {
     until(look, |answer| answer.texts() == ["192.0.2.9"]);
 }
 
-fn get(admin: SocketAddr, path: &str) -> String {
+pub(crate) fn get(admin: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(admin).unwrap();
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: here\r\n\r\n").as_bytes()).unwrap();
     let mut text = String::new();
@@ -91,6 +91,51 @@ fn a_wrong_zone_is_refused_and_the_old_one_stays() {
     assert_eq!(look("mail.example.com").texts(), ["192.0.2.25"]);
     bed.set(with_zone(shop(TrafficRules::default()), zone("192.0.2.26")));
     until(|| look("mail.example.com"), |answer| answer.texts() == ["192.0.2.26"]);
+}
+
+const ZONE: &str = "
+kind: DnsZone
+metadata: { name: zone }
+spec:
+  zone: example.com
+  records:
+  - { name: mail, type: A, data: [192.0.2.25] }
+
+  - name: docs
+    type: CNAME
+    data: [pages.example.net]
+";
+
+#[test]
+fn a_wrong_zone_in_a_file_is_refused_with_its_line_and_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("zone.yaml");
+    std::fs::write(&file, ZONE).unwrap();
+    let options = Options {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        admin: Some("127.0.0.1:0".parse().unwrap()),
+        ..Options::default()
+    };
+    let server = Server::start(&options, ConfigFiles(folder.path().to_owned())).unwrap();
+    block_on(server.ready());
+    let mail = || ask("mail.example.com", A).udp(server.listen()[0]).texts().join(" ");
+    assert_eq!(mail(), "192.0.2.25");
+    for (wrong, line, reason) in [
+        (("192.0.2.25", "192.0.2.256"), 7, "records[0] (mail A): \"192.0.2.256\" is not an IPv4"),
+        (("pages.example.net", "two..dots"), 9, "records[1] (docs CNAME): \"two..dots\" is not"),
+        (("type: CNAME", "type: PTR"), 9, "records[1] (docs PTR): type \"PTR\" cannot be served"),
+        (("name: docs", "name: mail"), 9, "a CNAME cannot be beside other records"),
+        (("zone: example.com", "zone: example..com"), 2, "two dots have nothing between them"),
+    ] {
+        std::fs::write(&file, ZONE.replace(wrong.0, wrong.1)).unwrap();
+        let place = format!("zone.yaml:{line}: DnsZone default/zone: ");
+        let is_it = |seen: &String| seen.contains(&place) && seen.contains(reason);
+        let seen = until(|| get(server.admin().unwrap(), "/problems"), is_it);
+        assert!(seen.contains("; the old zone stays"), "{seen}");
+        assert_eq!(mail(), "192.0.2.25", "{reason}");
+    }
+    std::fs::write(&file, ZONE.replace("192.0.2.25", "192.0.2.26")).unwrap();
+    until(mail, |address| address == "192.0.2.26");
 }
 
 #[test]

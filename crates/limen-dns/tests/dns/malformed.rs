@@ -45,6 +45,48 @@ fn malformed_packets_get_the_code_that_the_standards_say() {
             FORMERR,
         ),
         ("an OPT as a question", with_question(&[0, 0, 41, 0, 1]), FORMERR),
+        ("a pointer back into the name", with_question(&[1, b'x', 0xC0, 12, 0, 1, 0, 1]), FORMERR),
+        (
+            "a record that points at itself",
+            packet(|bytes| {
+                let at = bytes.len() as u8;
+                bytes.extend([0xC0, at, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4]);
+                bytes[11] = 1;
+            }),
+            NOERROR,
+        ),
+        (
+            "what a transfer knows, cut short",
+            with_question(&[1, b'x', 0, 0, 251, 0, 1, 0xC0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 9])
+                .into_iter()
+                .enumerate()
+                .map(|(at, byte)| if at == 9 { 1 } else { byte })
+                .collect(),
+            FORMERR,
+        ),
+        ("a truncated question, as it says itself", packet(|bytes| bytes[2] |= 0x02), NOERROR),
+        ("an authoritative question", packet(|bytes| bytes[2] |= 0x04), NOERROR),
+        ("all flags that mean nothing here", packet(|bytes| bytes[3] = 0xF0), NOERROR),
+        ("a code in a question", packet(|bytes| bytes[3] = 0x0F), NOERROR),
+        ("class CHAOS", Ask { class: 3, ..ask("version.bind", TXT) }.bytes(), REFUSED),
+        ("class NONE", Ask { class: 254, ..ask("shop.example.com", A) }.bytes(), REFUSED),
+        ("type 0", ask("shop.example.com", 0).bytes(), NOERROR),
+        ("MAILA", ask("shop.example.com", 254).bytes(), NOTIMP),
+        ("TKEY", ask("shop.example.com", 249).bytes(), NOTIMP),
+        ("TSIG as a question", ask("shop.example.com", 250).bytes(), NOTIMP),
+        (
+            "EDNS of version 1",
+            with_opt(|bytes| {
+                let at = bytes.len() - 5;
+                bytes[at] = 1;
+            }),
+            0,
+        ),
+        (
+            "an option of 1200 bytes",
+            ask("shop.example.com", A).option(65001, &[7; 1200]).bytes(),
+            NOERROR,
+        ),
         ("an inverse query", packet(|bytes| bytes[2] = 1 << 3), NOTIMP),
         ("a status query", packet(|bytes| bytes[2] = 2 << 3), NOTIMP),
         ("a notification", packet(|bytes| bytes[2] = 4 << 3), NOTIMP),

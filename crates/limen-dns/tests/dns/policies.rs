@@ -34,6 +34,24 @@ fn the_nearest_cluster_is_answered_and_the_scope_is_where_that_holds() {
 }
 
 #[test]
+fn the_cluster_that_the_gateway_of_the_region_reaches_soonest_is_answered() {
+    let bed = Bed::new(shop(TrafficRules::default()));
+    let seen = |network: &str| from(&bed, network, 16).texts().join(" ");
+    assert_eq!((seen("10.1.0.0"), seen("10.2.0.0")), ("192.0.2.1".into(), "192.0.2.2".into()));
+    // Seen from Europe, New York is nearer than Paris, whatever the map says.
+    let slow: &[(&str, f64)] = &[("paris", 180.0), ("york", 90.0), ("tokyo", 250.0)];
+    bed.measured(&[("gw-eu", "europe", slow)]);
+    until(|| seen("10.1.0.0"), |address| address == "192.0.2.2");
+    assert_eq!(seen("10.3.0.0"), "192.0.2.3", "no gateway speaks for Asia");
+    let answer = from(&bed, "10.1.0.0", 16);
+    assert_eq!(answer.scope(), Some(17), "it still holds for the clients of that place only");
+    // About the same again changes nothing, and without the gateway there is only the map.
+    bed.measured(&[("gw-eu", "europe", &[("paris", 181.0), ("york", 91.0), ("tokyo", 250.0)])]);
+    bed.measured(&[("gw-eu", "europe", &[])]);
+    until(|| seen("10.1.0.0"), |address| address == "192.0.2.1");
+}
+
+#[test]
 fn the_next_nearest_takes_over_and_answers_are_short_lived_meanwhile() {
     let bed = Bed::new(shop(TrafficRules::default()));
     assert_eq!(from(&bed, "10.1.0.0", 16).answers[0].ttl, 30);

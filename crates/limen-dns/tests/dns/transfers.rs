@@ -99,6 +99,25 @@ fn whoever_has_the_newest_zone_gets_nothing_but_its_number() {
 }
 
 #[test]
+fn by_udp_a_secondary_is_told_the_newest_number_and_comes_by_tcp() {
+    let (bed, _socket) = bed(shop(TrafficRules::default()), None);
+    let soa = ask("example.com", SOA).udp(bed.address()).answers[0].clone();
+    let mut packet = ask("example.com", IXFR).bytes();
+    packet[9] = 1;
+    packet.extend([0xC0, 12, 0, 6, 0, 1, 0, 0, 0, 0]);
+    packet.extend((soa.data.len() as u16).to_be_bytes());
+    packet.extend(&soa.data);
+    let unsigned = Answer::read(&exchange(bed.address(), &packet).unwrap());
+    assert_eq!((unsigned.rcode, unsigned.answers.len()), (REFUSED, 0));
+    let mac = sign(&mut packet, &key(), Before::Nothing, now());
+    let bytes = exchange(bed.address(), &packet).unwrap();
+    let secret = key();
+    let signed = verify(&bytes, [&secret], Before::Request(&mac), now()).unwrap();
+    let answer = Answer::read(&signed.message);
+    assert_eq!((answer.rcode, answer.answers), (NOERROR, vec![soa]));
+}
+
+#[test]
 fn nobody_else_gets_a_zone() {
     let (bed, _socket) = bed(shop(TrafficRules::default()), None);
     let refused = |packet: &[u8], rcode| {

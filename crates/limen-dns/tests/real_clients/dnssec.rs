@@ -2,10 +2,11 @@
 
 use std::process::Command;
 
+use limen_api::{DnsRecord, DnsZoneSpec};
 use limen_core::global::TrafficRules;
 use limen_dns::{KeyFolder, TsigKey};
 
-use crate::bed::{Bed, global, objects, target, three, until};
+use crate::bed::{Bed, global, objects, target, three, until, with_zone};
 use crate::{Resolver, run};
 
 const SECRET: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
@@ -26,12 +27,30 @@ fn signed() -> Signed {
         global("cname.example.com", apart, TrafficRules::default()),
         global("a.sub.example.com", three(), TrafficRules::default()),
     ];
-    let bed = Bed::with(objects(roots), |options| {
+    let bed = Bed::with(with_zone(objects(roots), delegating()), |options| {
         options.dnssec_keys = Some(keys.clone());
         options.zones.push("sub.example.com".into());
         options.tsig_keys = vec![TsigKey::new("peer", "hmac-sha256", SECRET).unwrap()];
     });
     Signed { bed, keys, folder }
+}
+
+/// A zone of others below ours, that is not signed.
+fn delegating() -> DnsZoneSpec {
+    let record = |name: &str, kind: &str, data: &str| DnsRecord {
+        name: name.into(),
+        kind: kind.into(),
+        ttl_seconds: None,
+        data: vec![data.into()],
+    };
+    DnsZoneSpec {
+        zone: "example.com".into(),
+        records: vec![
+            record("child", "NS", "ns.child.example.com"),
+            record("ns.child", "A", "127.0.0.1"),
+        ],
+        ..DnsZoneSpec::default()
+    }
 }
 
 impl Signed {
@@ -70,7 +89,8 @@ const POSITIVE: [&str; 9] = [
     "sub.example.com DS",
     "a.sub.example.com A",
 ];
-const NEGATIVE: [&str; 5] = [
+const NEGATIVE: [&str; 6] = [
+    "child.example.com DS",
     "nothing.example.com A",
     "x.y.shop.example.com A",
     "shop.example.com TXT",
@@ -147,4 +167,35 @@ fn dig_and_kdig_sign_with_a_shared_secret() {
         let seen = run(client, port, &format!("-y hmac-sha256:peer:{other} shop.example.com A"));
         assert!(seen.contains("BADSIG"), "{client}: {seen}");
     }
+}
+
+/// Resolvers ask the servers of a delegation at port 53, which a test does not have: a stub stands
+/// for it.
+#[test]
+fn a_validating_resolver_follows_a_delegation_to_a_zone_that_is_not_signed() {
+    let signed = signed();
+    let port = signed.bed.address().port();
+    for client in ["dig", "kdig"] {
+        let seen = run(client, port, "www.child.example.com A +norec +dnssec");
+        for part in ["ns.child.example.com.", "127.0.0.1", "NSEC", "RRSIG"] {
+            assert!(seen.contains(part), "{client}: no {part:?} in {seen}");
+        }
+        assert!(!seen.contains(" aa"), "{client}: {seen}");
+    }
+    // It believes unsigned answers only since the zone above proves that there is no DS.
+    let below = Bed::with(
+        objects(vec![global("www.child.example.com", three(), TrafficRules::default())]),
+        |options| {
+            options.zones = vec!["child.example.com".into()];
+        },
+    );
+    let more = format!("  trust-anchor: \"{}\"\n", signed.ds());
+    let stub = format!(
+        "stub-zone:\n  name: \"child.example.com\"\n  stub-addr: 127.0.0.1@{}\n",
+        below.address().port()
+    );
+    let resolver = Resolver::with_stubs(port, "validator iterator", &more, &stub);
+    let seen = run("dig", resolver.port, "www.child.example.com A +dnssec");
+    assert!(seen.contains("NOERROR") && seen.contains("192.0.2."), "{seen}");
+    assert!(!seen.contains(" ad;") && !seen.contains(" ad "), "nobody signed it: {seen}");
 }

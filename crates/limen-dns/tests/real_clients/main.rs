@@ -2,7 +2,6 @@
 //! `bind9-dnsutils`, `knot-dnsutils`, `knot` and `unbound`.
 
 #[path = "../dns/bed.rs"]
-#[expect(dead_code, reason = "the other tests use more of it")]
 mod bed;
 mod dnssec;
 mod secondary;
@@ -13,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use limen_core::global::{DnsRules, HealthCheck, Split, TrafficRules};
+use limen_core::global::{DnsRules, HealthCheck, Residency, Split, TrafficRules};
 
 use bed::{Bed, global, objects, shop, three};
 
@@ -33,6 +32,11 @@ fn dig_and_kdig_get_the_answer_of_each_policy() {
     let split = Some(Split { clusters, ..Split::default() });
     let failover = vec!["tokyo".to_owned()];
     let dns = Some(DnsRules { clusters: 3, ..DnsRules::default() });
+    let residency = Residency {
+        clients: vec!["asia".into()],
+        allow: vec!["america".into()],
+        ..Residency::default()
+    };
     for (policy, rules, asia, america) in [
         ("nearest", TrafficRules::default(), "192.0.2.3\n", "192.0.2.2\n"),
         (
@@ -53,17 +57,52 @@ fn dig_and_kdig_get_the_answer_of_each_policy() {
             "192.0.2.3\n192.0.2.1\n192.0.2.2\n",
             "192.0.2.2\n192.0.2.1\n192.0.2.3\n",
         ),
+        (
+            "residency",
+            TrafficRules { residency: vec![residency], ..TrafficRules::default() },
+            "192.0.2.2\n",
+            "192.0.2.2\n",
+        ),
     ] {
-        let bed = Bed::new(shop(rules));
-        let port = bed.address().port();
-        for client in ["dig", "kdig"] {
-            for transport in ["+notcp", "+tcp"] {
-                for (network, expected) in [("10.3.0.0/16", asia), ("10.2.0.0/16", america)] {
-                    let ask = format!("shop.example.com A +short +subnet={network} {transport}");
-                    assert_eq!(run(client, port, &ask), expected, "{policy}: {client} {ask}");
-                }
+        both_see(&Bed::new(shop(rules)), policy, asia, america);
+    }
+}
+
+/// What dig and kdig get, by UDP and TCP, for clients in Asia and America.
+fn both_see(bed: &Bed, policy: &str, asia: &str, america: &str) {
+    let port = bed.address().port();
+    for client in ["dig", "kdig"] {
+        for transport in ["+notcp", "+tcp"] {
+            for (network, expected) in [("10.3.0.0/16", asia), ("10.2.0.0/16", america)] {
+                let ask = format!("shop.example.com A +short +subnet={network} {transport}");
+                assert_eq!(run(client, port, &ask), expected, "{policy}: {client} {ask}");
             }
         }
+    }
+}
+
+#[test]
+fn dig_and_kdig_see_drains_latencies_and_turns() {
+    let mut drained = three();
+    drained[2].drained_percent = 100;
+    let bed = Bed::new(objects(vec![global("shop.example.com", drained, TrafficRules::default())]));
+    both_see(&bed, "drain", "192.0.2.1\n", "192.0.2.2\n");
+
+    let bed = Bed::new(shop(TrafficRules::default()));
+    bed.measured(&[("gw", "asia", &[("paris", 160.0), ("york", 20.0), ("tokyo", 90.0)])]);
+    let ask = "shop.example.com A +short +subnet=10.3.0.0/16";
+    bed::until(|| run("dig", bed.address().port(), ask), |seen| seen == "192.0.2.2\n");
+    both_see(&bed, "latency", "192.0.2.2\n", "192.0.2.2\n");
+
+    let dns = Some(DnsRules { round_robin: true, ..DnsRules::default() });
+    let bed = Bed::with(shop(TrafficRules { dns, ..TrafficRules::default() }), |options| {
+        options.workers = 1;
+    });
+    for client in ["dig", "kdig"] {
+        let turns = (0..3).map(|_| run(client, bed.address().port(), ask));
+        let turns: std::collections::BTreeSet<String> = turns.collect();
+        let all = ["192.0.2.1\n", "192.0.2.2\n", "192.0.2.3\n"].map(str::to_owned);
+        assert_eq!(turns, all.into(), "{client}");
     }
 }
 
@@ -105,7 +144,12 @@ impl Resolver {
 
     /// One that also does what a few lines of its configuration say.
     fn with(server: u16, modules: &str, more: &str) -> Self {
-        let resolver = Self::unchecked(server, modules, more);
+        Self::with_stubs(server, modules, more, "")
+    }
+
+    /// One that knows more zones, too.
+    fn with_stubs(server: u16, modules: &str, more: &str, stubs: &str) -> Self {
+        let resolver = Self::start_with(server, modules, more, stubs);
         let port = resolver.port;
         bed::until(
             || run("dig", port, "example.com SOA +short +tries=1"),
@@ -116,6 +160,27 @@ impl Resolver {
 
     /// One that may not answer.
     fn unchecked(server: u16, modules: &str, more: &str) -> Self {
+        Self::start_with(server, modules, more, "")
+    }
+
+    /// One that answers, whatever it says. Somebody else may be given its port before it is there.
+    fn start_with(server: u16, modules: &str, more: &str, stubs: &str) -> Self {
+        for _ in 0..10 {
+            let mut resolver = Self::try_start(server, modules, more, stubs);
+            let gone = |process: &mut Child| process.try_wait().unwrap().is_some();
+            let answers = |port| run("dig", port, "example.com SOA +tries=1").contains("status:");
+            let is_there = bed::until(
+                || (answers(resolver.port), gone(&mut resolver.process)),
+                |(answers, gone)| *answers || *gone,
+            );
+            if is_there == (true, false) {
+                return resolver;
+            }
+        }
+        panic!("unbound could not be started");
+    }
+
+    fn try_start(server: u16, modules: &str, more: &str, stubs: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let at = folder.path().display();
@@ -124,7 +189,7 @@ impl Resolver {
              \x20 username: \"\"\n  directory: \"{at}\"\n  pidfile: \"\"\n  use-syslog: no\n\
              \x20 module-config: \"{modules}\"\n  do-not-query-localhost: no\n  num-threads: 1\n\
              \x20 local-zone: \"example.com.\" nodefault\n{more}\
-             stub-zone:\n  name: \"example.com\"\n  stub-addr: 127.0.0.1@{server}\n\
+             stub-zone:\n  name: \"example.com\"\n  stub-addr: 127.0.0.1@{server}\n{stubs}\
              remote-control:\n  control-enable: no\n"
         );
         let file = folder.path().join("unbound.conf");

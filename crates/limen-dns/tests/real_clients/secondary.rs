@@ -121,6 +121,17 @@ fn dig_transfers_with_the_secret_and_is_refused_without() {
         assert!(signed.contains("shop.example.com."), "{client}: {signed}");
         let plain = run(client, port, "example.com AXFR");
         assert!(!plain.contains("shop.example.com."), "{client}: {plain}");
+        // Of changes since an old number the whole zone is told, and of none since the newest.
+        let serial = run("dig", port, "example.com SOA +short");
+        let serial: u32 = serial.split(' ').nth(2).unwrap().parse().unwrap();
+        for (known, whole) in [(serial - 1, true), (serial, false)] {
+            let ask = format!("-y hmac-sha256:peer:{SECRET} example.com IXFR={known}");
+            let seen = run(client, port, &ask);
+            assert_eq!(seen.contains("shop.example.com."), whole, "{client} {known}: {seen}");
+            assert!(seen.contains(&serial.to_string()), "{client} {known}: {seen}");
+        }
+        let plain = run(client, port, &format!("example.com IXFR={serial}"));
+        assert!(!plain.contains("hostmaster"), "{client}: {plain}");
     }
 }
 

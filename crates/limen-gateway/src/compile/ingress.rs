@@ -1,5 +1,6 @@
 //! One root.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -7,11 +8,13 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use limen_core::decide::{OwnKnowledge, Plan, Vantage, capacity, hash, readiness};
 use limen_core::global::{
-    self, ClientLimit, Global, HealthCheckKind, Protocol, Target, Timeouts, TrafficRules,
+    self, ClientLimit, Global, HealthCheck, HealthCheckKind, Protocol, Target, Timeouts,
+    TrafficRules,
 };
 
 use super::shared::Shared;
 use crate::flow::Flow;
+use crate::health::Question;
 use crate::proxy::hexadecimal;
 use crate::snapshot::{Backend, Ingress, Rules, TargetState};
 use crate::upstream::{Address, Destination, UpstreamTls, UpstreamTlsError, milliseconds};
@@ -34,7 +37,41 @@ impl Secrets<'_> {
     }
 }
 
+/// How the addresses of a backend are reached, and probed.
+#[derive(Clone, Copy)]
+struct Reach<'a> {
+    /// With what tells apart those that must not share connections.
+    tls: Option<(&'a str, &'a Arc<UpstreamTls>)>,
+    probing: Probing<'a>,
+}
+
+/// How the addresses of a backend are probed.
+#[derive(Clone, Copy)]
+enum Probing<'a> {
+    Off,
+    /// As nobody says how.
+    Usual,
+    /// As somebody says; the host is the address's own if there is none.
+    Asked {
+        check: &'a HealthCheck,
+        host: Option<&'a str>,
+    },
+}
+
 impl Shared {
+    /// What no rule leads to is probed only if somebody asks for it.
+    fn probing<'a>(&self, global: &'a Global, led_to: bool) -> Probing<'a> {
+        match (global.traffic.asked_check(), &global.traffic.health_check) {
+            (Some(check), _) => {
+                let hosts = global.rules.iter().map(|rule| rule.host.as_str());
+                let first = hosts.into_iter().find(|host| !host.is_empty() && !host.contains('*'));
+                Probing::Asked { check, host: check.host.as_deref().or(first) }
+            }
+            (None, None) if led_to && self.probe_all => Probing::Usual,
+            _ => Probing::Off,
+        }
+    }
+
     pub(super) fn ingress(
         &mut self,
         key: &Key,
@@ -61,14 +98,18 @@ impl Shared {
             problems.push(format!("{label}: upstreamTls: {error}"));
             None
         });
+        let named = global.rules.iter().flat_map(|rule| &rule.paths).map(|path| &path.backend);
+        let named: BTreeSet<&String> = named.chain(&global.default_backend).collect();
         let backends = global.backends.iter().map(|backend| {
             let before = before
                 .and_then(|before| before.backends.iter().find(|old| old.name == backend.name));
-            Arc::new(self.backend(&label, global, backend, before, tls.as_ref(), from))
+            let probing = self.probing(global, named.contains(&backend.name));
+            let tls = tls.as_ref().map(|(how, tls)| (how.as_str(), tls));
+            let reach = Reach { tls, probing };
+            Arc::new(self.backend(&label, global, backend, before, reach, from))
         });
         let backends: Vec<_> = backends.collect();
-        let named = global.rules.iter().flat_map(|rule| &rule.paths).map(|path| &path.backend);
-        for name in named.chain(&global.default_backend) {
+        for name in named {
             if !backends.iter().any(|backend| backend.name == *name) {
                 problems.push(format!("{label}: there is no backend {name}: its paths answer 503"));
             }
@@ -94,7 +135,7 @@ impl Shared {
         global: &Global,
         backend: &global::Backend,
         before: Option<&Arc<Backend>>,
-        tls: Option<&(String, Arc<UpstreamTls>)>,
+        reach: Reach<'_>,
         from: &Vantage,
     ) -> Backend {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -105,7 +146,7 @@ impl Shared {
                     old.target.cluster == target.cluster && old.target.group == target.group
                 })
             });
-            self.target(global, target, old, tls)
+            self.target(global, target, old, reach)
         });
         let targets: Vec<TargetState> = targets.collect();
         Backend {
@@ -125,25 +166,29 @@ impl Shared {
         global: &Global,
         target: &Target,
         before: Option<&TargetState>,
-        tls: Option<&(String, Arc<UpstreamTls>)>,
+        reach: Reach<'_>,
     ) -> TargetState {
-        let tls = tls.map(|(how, tls)| (how.as_str(), tls));
+        let Reach { tls, probing } = reach;
         let endpoint_tls = tls.filter(|_| target.protocol == Protocol::Https);
         let now = milliseconds(Instant::now());
         let addresses = target.addresses.iter().map(|address| {
             let destination = Destination::new(address);
             let endpoint = self.endpoint(destination.clone(), target.protocol, endpoint_tls);
-            let health = global.traffic.health_check.as_ref().map(|check| {
-                let rules = global.rules.iter().map(|rule| rule.host.as_str());
-                let first = rules.into_iter().find(|host| !host.is_empty() && !host.contains('*'));
-                let host = check.host.as_deref().or(first).unwrap_or(&address.host);
-                let tls = match check.kind {
-                    HealthCheckKind::Https => tls,
-                    HealthCheckKind::Grpc => endpoint_tls,
-                    HealthCheckKind::Tcp | HealthCheckKind::Http => None,
-                };
-                self.health(destination.clone(), check, host, tls)
-            });
+            let health = match probing {
+                Probing::Off => None,
+                Probing::Usual => Some(self.health(Question::usual(destination), None)),
+                Probing::Asked { check, host } => {
+                    let host = host.unwrap_or(&address.host);
+                    let tls = match check.kind {
+                        HealthCheckKind::Https => tls,
+                        HealthCheckKind::Grpc => endpoint_tls,
+                        _ => None,
+                    };
+                    let how = tls.map(|(how, _)| how);
+                    let question = Question::asked(destination, check, host, how);
+                    Some(self.health(question, tls.map(|(_, tls)| tls)))
+                }
+            };
             let old = before.and_then(|before| {
                 before.addresses.iter().find(|old| Arc::ptr_eq(&old.endpoint, &endpoint))
             });

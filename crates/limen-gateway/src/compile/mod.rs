@@ -14,7 +14,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
-use limen_core::decide::Vantage;
+use limen_core::decide::{Plan, Vantage};
 use limen_core::global::Global;
 use limen_core::locality::Locality;
 use limen_core::route::{HostRules, RuleError};
@@ -51,12 +51,13 @@ struct Compiled {
 }
 
 impl Compiler {
-    pub(crate) fn new(here: Locality, tls: Arc<ServerTls>) -> Self {
+    /// With `probe_all`, addresses are probed that nobody asks to be.
+    pub(crate) fn new(here: Locality, tls: Arc<ServerTls>, probe_all: bool) -> Self {
         let from = Vantage { here, ..Vantage::default() };
         Self {
             from,
             tls,
-            shared: Shared::default(),
+            shared: Shared::new(probe_all),
             compiled: BTreeMap::new(),
             secrets: HashMap::new(),
             moved: BTreeSet::new(),
@@ -64,8 +65,8 @@ impl Compiler {
         }
     }
 
-    /// How long connections to clusters take has become known, or has changed. Whether that
-    /// matters: then roots that lead there have to be compiled again.
+    /// How long connections to clusters take has become known, or has changed. Whether that may
+    /// matter: then roots that lead there have to be looked at again.
     pub(crate) fn measured(&mut self, latencies: &BTreeMap<String, f64>) -> bool {
         for (cluster, latency) in latencies {
             let before = self.from.latencies.get(cluster);
@@ -121,7 +122,10 @@ impl Compiler {
                 gone.push(root.clone());
             }
             let before = known.next_if(|root| root.key == *key);
-            if !before.is_some_and(|root| root.is_current(global, &secrets, &self.moved)) {
+            let current = |root: &Arc<Compiled>| {
+                root.is_current(global, &secrets) && !root.is_elsewhere(&self.moved, &self.from)
+            };
+            if !before.is_some_and(current) {
                 changed.push((key, global));
             }
         }
@@ -147,28 +151,30 @@ impl Compiler {
 }
 
 impl Compiled {
-    /// Whether it would be the same if it were compiled again.
-    fn is_current(
-        &self,
-        global: &Arc<Global>,
-        secrets: &HashSet<Key>,
-        moved: &BTreeSet<String>,
-    ) -> bool {
-        let Ingress { global: before, secrets: used, .. } = self.ingress.as_ref();
+    /// Whether it is made of these.
+    fn is_current(&self, global: &Arc<Global>, changed: &HashSet<Key>) -> bool {
+        let Ingress { global: before, secrets, .. } = self.ingress.as_ref();
         let secret_changed = || {
             let key = |name: &String| (self.key.0.clone(), name.clone());
-            used.iter().any(|name| secrets.contains(&key(name)))
-        };
-        // How near a cluster is matters where there is another one to go to.
-        let leads_there = || {
-            before.backends.iter().any(|backend| {
-                let targets = &backend.targets;
-                targets.len() > 1 && targets.iter().any(|target| moved.contains(&target.cluster))
-            })
+            secrets.iter().any(|name| changed.contains(&key(name)))
         };
         (Arc::ptr_eq(before, global) || before == global)
-            && (secrets.is_empty() || !secret_changed())
-            && (moved.is_empty() || !leads_there())
+            && (changed.is_empty() || !secret_changed())
+    }
+
+    /// Whether clusters that have moved put the targets of any backend in another order.
+    fn is_elsewhere(&self, moved: &BTreeSet<String>, from: &Vantage) -> bool {
+        if moved.is_empty() {
+            return false;
+        }
+        let Global { backends, traffic, .. } = &*self.ingress.global;
+        let mut both = backends.iter().zip(&self.ingress.backends);
+        both.any(|(backend, made)| {
+            // How near a cluster is matters where there is another one to go to.
+            backend.targets.len() > 1
+                && backend.targets.iter().any(|target| moved.contains(&target.cluster))
+                && Plan::seen_from(backend, traffic, from) != made.plan
+        })
     }
 
     fn new(key: Key, ingress: Arc<Ingress>) -> Self {

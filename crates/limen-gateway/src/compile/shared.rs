@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Weak};
 
-use limen_core::global::{HealthCheck, Protocol};
+use limen_core::global::Protocol;
 use rustls::sign::CertifiedKey;
 
-use crate::health::Health;
+use crate::health::{Health, Question};
 use crate::tls::{CertificateError, certified_key};
 use crate::upstream::{Destination, Endpoint, UpstreamTls, UpstreamTlsError};
 use limen_api::source::SecretData;
@@ -16,20 +16,26 @@ use limen_api::source::SecretData;
 #[derive(Default)]
 pub(super) struct Shared {
     endpoints: HashMap<EndpointKey, Weak<Endpoint>>,
-    probes: HashMap<ProbeKey, Weak<Health>>,
+    probes: HashMap<Question, Weak<Health>>,
     new_probes: Vec<Weak<Health>>,
     /// By where the Secret is in memory, which nothing else can be while it is held here.
     certificates: HashMap<usize, (Weak<SecretData>, Weak<CertifiedKey>)>,
     ways: HashMap<String, Weak<UpstreamTls>>,
     /// How much there was when what is gone was last forgotten.
     kept: usize,
+    /// Whether addresses are probed that nobody asks to be.
+    pub(super) probe_all: bool,
 }
 
 /// The last part tells apart who is verified how.
 type EndpointKey = (Destination, Protocol, String);
-type ProbeKey = (Destination, String, String, String);
 
 impl Shared {
+    /// With `probe_all`, addresses are probed that nobody asks to be.
+    pub(super) fn new(probe_all: bool) -> Self {
+        Self { probe_all, ..Self::default() }
+    }
+
     pub(super) fn endpoint(
         &mut self,
         destination: Destination,
@@ -42,18 +48,14 @@ impl Shared {
         get_or_make(&mut self.endpoints, key, || Endpoint::new(destination, protocol, tls)).0
     }
 
+    /// What is known by asking this, for all who ask it.
     pub(super) fn health(
         &mut self,
-        destination: Destination,
-        check: &HealthCheck,
-        host: &str,
-        tls: Option<(&str, &Arc<UpstreamTls>)>,
+        question: Question,
+        tls: Option<&Arc<UpstreamTls>>,
     ) -> Arc<Health> {
-        let how = tls.map(|(how, _)| how.to_owned()).unwrap_or_default();
-        let key = (destination.clone(), format!("{check:?}"), host.to_owned(), how);
-        let tls = tls.map(|(_, tls)| tls.clone());
-        let make = || Health::new(destination, check.clone(), host.to_owned(), tls);
-        let (health, new) = get_or_make(&mut self.probes, key, make);
+        let make = || Health::new(question.clone(), tls.cloned());
+        let (health, new) = get_or_make(&mut self.probes, question.clone(), make);
         if new {
             self.new_probes.push(Arc::downgrade(&health));
         }

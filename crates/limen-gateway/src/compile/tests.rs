@@ -16,7 +16,7 @@ use limen_api::source::{Objects, SecretData};
 
 fn compiler() -> Compiler {
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
-    Compiler::new(Locality::default(), Arc::new(ServerTls::new(snapshot).unwrap()))
+    Compiler::new(Locality::default(), Arc::new(ServerTls::new(snapshot).unwrap()), true)
 }
 
 fn global(host: &str, ports: &[u16]) -> Global {
@@ -86,6 +86,47 @@ fn roots_that_lead_to_the_same_place_share_endpoint_and_probe() {
 }
 
 #[test]
+fn what_nobody_asks_to_be_probed_shares_one_prober_for_each_address() {
+    let root = |index: u16| {
+        let mut root = global(&format!("h{index}.test"), &[1, 2]);
+        root.traffic.health_check = None;
+        // What no rule leads to may not even be HTTP.
+        let target = Target { addresses: vec![Address::default()], ..Target::default() };
+        root.backends.push(Backend { name: "other".into(), targets: vec![target] });
+        root
+    };
+    let (snapshot, probes) = compiler().compile(&objects((0..1000).map(root)));
+    assert_eq!(probes.len(), 2, "for a thousand routes to two addresses");
+    let health =
+        |host| backend(&snapshot, host).targets[0].addresses[0].health.clone().expect("it has one");
+    assert!(Arc::ptr_eq(&health("h0.test"), &health("h999.test")));
+    let first = snapshot.ingresses.get("ns/g0").expect("it is there");
+    let unused = first.backend("other").expect("it has one");
+    assert!(unused.targets[0].addresses[0].health.is_none());
+}
+
+#[test]
+fn what_was_measured_compiles_only_what_it_puts_in_another_order() {
+    let mut compiler = compiler();
+    let mut roots = ["alone.test", "choice.test"].map(|host| global(host, &[1]));
+    roots[0].backends[0].targets[0].cluster = "near".into();
+    let targets = ["far", "near"].map(|cluster| {
+        let addresses = vec![Address { host: "127.0.0.1".into(), port: 1 }];
+        Target { cluster: cluster.into(), addresses, ..Target::default() }
+    });
+    roots[1].backends[0].targets = targets.into();
+    let all = objects(roots);
+    let (first, _) = compiler.compile(&all);
+    assert!(compiler.measured(&[("far".to_owned(), 90.0), ("near".to_owned(), 9.0)].into()));
+    let (second, _) = compiler.compile(&all);
+    let same = |host| Arc::ptr_eq(&backend(&first, host), &backend(&second, host));
+    assert!(same("alone.test"), "there is no other order");
+    assert!(!same("choice.test"));
+    let nearest = backend(&second, "choice.test").plan.preferred().next();
+    assert_eq!(nearest.map(|(index, _)| index), Some(1));
+}
+
+#[test]
 fn mistakes_are_named_and_harm_nobody_else() {
     let mut compiler = compiler();
     let mut wrong = global("a.test", &[1]);
@@ -133,22 +174,6 @@ fn changing_one_of_many_roots_compiles_only_that_one() {
     let (third, _) = compiler.compile(&all);
     assert!(route(&third, "new.test").is_none());
     assert_eq!((third.ingresses.len(), compiler.compiled.len()), (499, 499));
-}
-
-#[test]
-fn a_moved_cluster_concerns_only_roots_that_can_go_elsewhere() {
-    let mut compiler = compiler();
-    let mut two = global("two.test", &[1]);
-    let mut other = two.backends[0].targets[0].clone();
-    other.cluster = "far".into();
-    two.backends[0].targets.push(other);
-    let all = objects([global("one.test", &[1]), two]);
-    let (first, _) = compiler.compile(&all);
-    assert!(compiler.measured(&[("far".to_owned(), 5.0)].into()));
-    let (second, _) = compiler.compile(&all);
-    assert!(Arc::ptr_eq(&backend(&first, "one.test"), &backend(&second, "one.test")));
-    assert!(!Arc::ptr_eq(&backend(&first, "two.test"), &backend(&second, "two.test")));
-    assert!(!compiler.measured(&[("far".to_owned(), 5.1)].into()), "hardly moved");
 }
 
 /// A root as a test makes it up: hosts with whether they have a path of their own, whether it has a

@@ -13,12 +13,12 @@ mod rates;
 mod report;
 mod share;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use limen_api::source::OwnEdge;
-use limen_core::edge::{EdgeKind, Peer};
+use limen_core::edge::{EdgeKind, EdgeReport, Peer};
 use limen_core::global;
 
 use tokio::sync::watch;
@@ -49,11 +49,19 @@ pub(crate) struct Edges {
     shares: Shares,
 }
 
+/// Where clients come in, each once.
+fn ports(options: &Options) -> Vec<u16> {
+    let all = options.http.iter().chain(&options.https);
+    let ports: BTreeSet<u16> = all.map(std::net::SocketAddr::port).collect();
+    ports.into_iter().collect()
+}
+
 impl Edges {
     pub(crate) fn new(options: &Options) -> Self {
         let own = OwnEdge {
             name: options.name.clone(),
             addresses: options.addresses.clone(),
+            ports: ports(options),
             locality: options.locality.clone(),
             report: None,
         };
@@ -67,8 +75,8 @@ impl Edges {
     }
 
     /// What sources pass on to others.
-    pub(crate) fn own(&self) -> watch::Receiver<OwnEdge> {
-        self.own.subscribe()
+    pub(crate) fn own(&self) -> &watch::Sender<OwnEdge> {
+        &self.own
     }
 
     /// All edges, as they are now.
@@ -78,6 +86,7 @@ impl Edges {
         let before = std::mem::take(&mut self.peers);
         for (name, peer) in edges {
             let gone = peer.report.observed_at.is_none_or(|at| at < clock - FORGOTTEN);
+            let gone = gone || peer.report.stopping;
             if name == own || peer.kind != EdgeKind::Gateway || gone {
                 continue;
             }
@@ -98,6 +107,10 @@ impl Edges {
     }
 
     fn publish(&mut self, probed: &Probed, busy: &[Busy<'_>], now: Instant) {
+        // A source that knows no other edges lets go of it.
+        if self.own.receiver_count() == 0 || is_withdrawn(&self.own.borrow()) {
+            return;
+        }
         let since = self.published.map(|at| now - at);
         if since.is_some_and(|since| since < SPACING) {
             return;
@@ -135,6 +148,23 @@ fn busy(snapshot: &Snapshot) -> Vec<Busy<'_>> {
         }
     }
     found
+}
+
+/// Tells others that this gateway takes no more clients, and has no more opinions.
+pub(crate) fn withdraw(own: &watch::Sender<OwnEdge>) {
+    own.send_if_modified(|own| {
+        let news = !is_withdrawn(own);
+        if news {
+            let (observed_at, stopping) = (Some(clock()), true);
+            let report = EdgeReport { observed_at, stopping, ..EdgeReport::default() };
+            own.report = Some(Arc::new(report));
+        }
+        news
+    });
+}
+
+fn is_withdrawn(own: &OwnEdge) -> bool {
+    own.report.as_ref().is_some_and(|report| report.stopping)
 }
 
 fn clock() -> i64 {

@@ -1,6 +1,6 @@
 //! What this gateway reports: how well it reaches targets, and what its clients want.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use limen_core::edge::{
@@ -15,12 +15,10 @@ use crate::metrics::BOUNDS;
 use crate::snapshot::Backend;
 use crate::upstream::{Destination, milliseconds};
 
-pub(super) fn report(
-    probed: &Probed,
-    busy: &[Busy<'_>],
-    rates: &Rates,
-    clock: i64,
-) -> EdgeReport {
+/// Addresses of one cluster that are told of although they are well.
+const WELL: usize = 16;
+
+pub(super) fn report(probed: &Probed, busy: &[Busy<'_>], rates: &Rates, clock: i64) -> EdgeReport {
     let demand = busy.iter().filter_map(|busy| demand_of(busy.backend, rates));
     let mut demand: Vec<Demand> = demand.collect();
     if demand.len() > MAX_DEMAND {
@@ -29,41 +27,43 @@ pub(super) fn report(
     }
     let name = |demand: &Demand| (demand.global_ingress.clone(), demand.backend.clone());
     demand.sort_by_cached_key(name);
-    let targets = targets(probed, busy, clock);
-    EdgeReport { observed_at: Some(clock), targets, demand }
+    let targets = ways_in(probed, busy, clock);
+    EdgeReport { observed_at: Some(clock), stopping: false, targets, demand }
 }
 
-/// What is known of addresses by probing them, and which of them are ejected.
-fn targets(probed: &Probed, busy: &[Busy<'_>], clock: i64) -> Vec<TargetReport> {
+/// How well addresses are reached. Thousands of routes may share one, and pods may be thousands:
+/// each is told once, and of those that are well only some of each cluster.
+fn ways_in(probed: &Probed, busy: &[Busy<'_>], clock: i64) -> Vec<TargetReport> {
     let now = milliseconds(Instant::now());
-    let mut found = BTreeMap::new();
-    let mut add = |cluster: &str, to: &Destination, health: Option<&Health>, ejected: bool| {
-        let key = (cluster.to_owned(), to.to_string());
-        if found.len() >= MAX_TARGETS && !found.contains_key(&key) {
-            return;
-        }
-        let Some(new) = reached(cluster, to, health, ejected, now, clock) else { return };
-        // One backend may find broken what another has not asked yet.
-        let known = found.entry(key).or_insert_with(|| new.clone());
-        if known.healthy && !new.healthy {
-            *known = new;
-        }
-    };
-    // First what is broken: there may not be room for all. Only who is asked can be ejected.
-    for target in busy.iter().flat_map(|busy| &busy.backend.targets) {
-        for address in target.addresses.iter().filter(|address| address.is_ejected(now)) {
-            let (to, health) = (&address.endpoint.destination, address.health.as_deref());
-            add(&target.target.cluster, to, health, true);
-        }
-    }
-    for broken in [true, false] {
-        for (cluster, health) in probed.iter() {
-            if (health.verdict() == Verdict::Unhealthy) == broken {
-                add(cluster, &health.destination, Some(health), false);
+    let mut found: BTreeMap<(&str, String), TargetReport> = BTreeMap::new();
+    for (cluster, health) in probed.iter() {
+        let to = health.destination();
+        let report = reached(cluster, to, Some(health), false, now, clock);
+        if let Some(report) = report {
+            // Two ways of asking may not agree.
+            let known = found.entry((cluster, to.to_string())).or_insert_with(|| report.clone());
+            if known.healthy && !report.healthy {
+                *known = report;
             }
         }
     }
-    found.into_values().collect()
+    // One backend may find broken what others have not asked yet; only who is asked is ejected.
+    for target in busy.iter().flat_map(|busy| &busy.backend.targets) {
+        let cluster = target.target.cluster.as_str();
+        for address in target.addresses.iter().filter(|address| address.is_ejected(now)) {
+            let (to, health) = (&address.endpoint.destination, address.health.as_deref());
+            if let Some(report) = reached(cluster, to, health, true, now, clock) {
+                found.insert((cluster, to.to_string()), report);
+            }
+        }
+    }
+    let mut well: HashMap<&str, usize> = HashMap::new();
+    found.retain(|(cluster, _), report| {
+        let well = well.entry(cluster).or_default();
+        *well += usize::from(report.healthy);
+        !report.healthy || *well <= WELL
+    });
+    found.into_values().take(MAX_TARGETS).collect()
 }
 
 fn reached(

@@ -1,21 +1,33 @@
-//! Active health checks: one prober for each address and check, whatever the number of workers.
+//! Active health checks: one prober for each question, whoever wants to know the answer.
 //!
-//! A prober runs in the control thread for as long as somebody holds its [`Health`]. Workers only
-//! read the verdict.
+//! ```text
+//! routes ─► Question: address, kind of check, and what that kind uses ─► one prober
+//!    ▲                                                                      │
+//!    └─────────────────────────── Health: the verdict ◄────────────────────┘
+//! ```
+//!
+//! Ten thousand routes that lead to one address share one [`Health`], and workers only read it. A
+//! prober runs in the control thread for as long as somebody holds its `Health`. Where nobody asks
+//! for a check, addresses get the usual one: a connection now and then, few at a time.
 
+mod pace;
 mod probe;
+mod prober;
 mod returning;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use limen_core::global::HealthCheck;
+use limen_core::global::{HealthCheck, HealthCheckKind};
+use limen_core::health::Thresholds;
+use tokio::sync::Notify;
 
-use crate::upstream::{Destination, UpstreamTls, milliseconds, random};
+use crate::upstream::{Destination, UpstreamTls, milliseconds};
+pub(crate) use pace::Pace;
+pub(crate) use prober::keep_probing;
 pub(crate) use returning::look_after;
 
 /// What probes say.
@@ -27,14 +39,64 @@ pub(crate) enum Verdict {
     Unhealthy,
 }
 
+/// What is asked of an address, and how. What a kind of check does not use is empty, so that those
+/// who would ask the same thing are seen to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Question {
+    pub(crate) destination: Destination,
+    pub(crate) kind: HealthCheckKind,
+    /// The host that is asked for, and shown in TLS.
+    pub(crate) host: String,
+    pub(crate) path: String,
+    /// Tells apart who is verified how.
+    pub(crate) tls: String,
+    interval: u32,
+    timeout: u32,
+    failures: u32,
+    successes: u32,
+    /// Whether nobody asked for it, so that it may wait.
+    usual: bool,
+}
+
+impl Question {
+    /// A check that somebody asks for.
+    pub(crate) fn asked(
+        destination: Destination,
+        check: &HealthCheck,
+        host: &str,
+        tls: Option<&str>,
+    ) -> Self {
+        let used = |used: bool, text: &str| if used { text.to_owned() } else { String::new() };
+        let speaks = check.kind != HealthCheckKind::Tcp;
+        Self {
+            destination,
+            kind: check.kind,
+            host: used(speaks, host),
+            path: used(speaks && check.kind != HealthCheckKind::Grpc, &check.path),
+            tls: used(speaks, tls.unwrap_or_default()),
+            interval: check.interval_milliseconds.max(10),
+            timeout: check.timeout_milliseconds.max(1),
+            failures: check.unhealthy_threshold.max(1),
+            successes: check.healthy_threshold.max(1),
+            usual: false,
+        }
+    }
+
+    /// What is asked where nobody asks for anything.
+    pub(crate) fn usual(destination: Destination) -> Self {
+        Self { usual: true, ..Self::asked(destination, &HealthCheck::usual(), "", None) }
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        Thresholds { failures: self.failures, successes: self.successes }
+    }
+}
+
 /// What is known of one address by probing it.
 #[derive(Debug)]
 pub(crate) struct Health {
-    pub(crate) destination: Destination,
-    pub(crate) check: HealthCheck,
-    /// The host that HTTP probes ask for.
-    pub(crate) host: String,
-    pub(crate) tls: Option<Arc<UpstreamTls>>,
+    question: Question,
+    tls: Option<Arc<UpstreamTls>>,
     verdict: AtomicU8,
     since: AtomicU64,
     /// When the first of the probes began that were all answered since, if they are as many as
@@ -42,21 +104,39 @@ pub(crate) struct Health {
     well_since: AtomicU64,
     /// How long a connection takes, in microseconds; 0 before there has been any.
     latency: AtomicU64,
+    /// Whether one probe has come to an end.
+    asked: AtomicBool,
+    /// Ejected addresses that wait to hear that it is well.
+    waiting: AtomicU32,
+    /// Somebody has begun to wait. The prober has it too while it sleeps.
+    hurry: Arc<Notify>,
+    /// A probe has come to an end.
+    news: Notify,
     /// What the last failed probe met.
     reason: Mutex<String>,
 }
 
 impl Health {
-    pub(crate) fn new(
-        destination: Destination,
-        check: HealthCheck,
-        host: String,
-        tls: Option<Arc<UpstreamTls>>,
-    ) -> Self {
-        let since = AtomicU64::new(milliseconds(Instant::now()));
+    pub(crate) fn new(question: Question, tls: Option<Arc<UpstreamTls>>) -> Self {
         let [well_since, latency] = [0, 0].map(AtomicU64::new);
-        let (verdict, reason) = (AtomicU8::new(0), Mutex::default());
-        Self { destination, check, host, tls, verdict, since, well_since, latency, reason }
+        Self {
+            question,
+            tls,
+            verdict: AtomicU8::new(0),
+            since: AtomicU64::new(milliseconds(Instant::now())),
+            well_since,
+            latency,
+            asked: AtomicBool::new(false),
+            waiting: AtomicU32::new(0),
+            hurry: Arc::default(),
+            news: Notify::new(),
+            reason: Mutex::default(),
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn destination(&self) -> &Destination {
+        &self.question.destination
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
@@ -72,8 +152,13 @@ impl Health {
         self.since.load(Ordering::Relaxed)
     }
 
+    /// Whether how long a connection takes will be known when the first probe has come to an end.
+    pub(crate) fn is_to_be_measured(&self) -> bool {
+        !self.question.usual && !self.asked.load(Ordering::Relaxed)
+    }
+
     /// Whether enough probes that began after this moment were answered, and none was not.
-    pub(crate) fn is_well_since(&self, moment: u64) -> bool {
+    fn is_well_since(&self, moment: u64) -> bool {
         self.well_since.load(Ordering::Relaxed) > moment
     }
 
@@ -83,11 +168,18 @@ impl Health {
         (micros > 0).then_some(micros as f64 / 1000.0)
     }
 
-    /// A connection took so long. A single one says little.
+    /// A connection took so long. A single one says little, and one that took long says more of
+    /// how busy somebody was than of how far away they are. Usual checks are too few to say who is
+    /// nearer.
     fn connected(&self, took: Duration) {
+        if self.question.usual {
+            return;
+        }
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
-        let before = self.latency.load(Ordering::Relaxed);
-        let smooth = if before == 0 { micros } else { before / 5 * 4 + micros / 5 };
+        let smooth = match self.latency.load(Ordering::Relaxed) {
+            0 => micros,
+            before => before / 5 * 4 + micros.min(before.saturating_mul(4)) / 5,
+        };
         self.latency.store(smooth.max(1), Ordering::Relaxed);
     }
 
@@ -100,76 +192,13 @@ impl Health {
         let before = self.verdict();
         self.verdict.store(verdict as u8, Ordering::Relaxed);
         self.since.store(milliseconds(Instant::now()), Ordering::Relaxed);
-        tracing::info!(address = %self.destination, ?before, after = ?verdict, reason, "health");
-        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
-    }
-}
-
-/// How many results in a row, of which kind.
-#[derive(Debug, Default)]
-struct Streak {
-    good: u32,
-    bad: u32,
-    /// When the last good ones began, as many as make a target healthy.
-    began: VecDeque<u64>,
-}
-
-impl Streak {
-    /// A probe began at this moment. When the first of enough good ones in a row began.
-    fn remember(&mut self, good: bool, began: u64, check: &HealthCheck) -> u64 {
-        let enough = usize::try_from(check.healthy_threshold.max(1)).unwrap_or(usize::MAX);
-        if !good {
-            self.began.clear();
-            return 0;
-        }
-        self.began.push_back(began);
-        while self.began.len() > enough {
-            self.began.pop_front();
-        }
-        self.began.front().copied().filter(|_| self.began.len() == enough).unwrap_or(0)
-    }
-
-    /// The new verdict, if this result changes it. The first result decides by itself: until then
-    /// nobody knows anything.
-    fn add(&mut self, good: bool, now: Verdict, check: &HealthCheck) -> Option<Verdict> {
-        if good {
-            (self.good, self.bad) = (self.good + 1, 0);
+        let address = &self.question.destination;
+        if (before, verdict) == (Verdict::Unknown, Verdict::Healthy) {
+            // As it should be, and thousands of them when a gateway starts.
+            tracing::debug!(%address, "health: answers");
         } else {
-            (self.good, self.bad) = (0, self.bad + 1);
+            tracing::info!(%address, ?before, after = ?verdict, reason, "health");
         }
-        match now {
-            Verdict::Unknown if good => Some(Verdict::Healthy),
-            Verdict::Unknown | Verdict::Healthy if self.bad >= check.unhealthy_threshold.max(1) => {
-                Some(Verdict::Unhealthy)
-            }
-            Verdict::Unhealthy if self.good >= check.healthy_threshold.max(1) => {
-                Some(Verdict::Healthy)
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Probes for as long as somebody wants to know.
-pub(crate) async fn keep_probing(health: Weak<Health>) {
-    let mut streak = Streak::default();
-    loop {
-        let Some(health) = health.upgrade() else { return };
-        let patience = Duration::from_millis(u64::from(health.check.timeout_milliseconds.max(1)));
-        let began = milliseconds(Instant::now());
-        let outcome = match tokio::time::timeout(patience, probe::probe(&health)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err("no answer in time".to_owned()),
-        };
-        let well_since = streak.remember(outcome.is_ok(), began, &health.check);
-        health.well_since.store(well_since, Ordering::Relaxed);
-        if let Some(verdict) = streak.add(outcome.is_ok(), health.verdict(), &health.check) {
-            health.decide(verdict, outcome.err().unwrap_or_default());
-        }
-        let interval = u64::from(health.check.interval_milliseconds.max(10));
-        drop(health);
-        // A tenth more or less, so that probers that started together do not stay together.
-        let jittered = interval * 9 / 10 + random() % (interval / 5 + 1);
-        tokio::time::sleep(Duration::from_millis(jittered)).await;
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 }

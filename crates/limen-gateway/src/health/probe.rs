@@ -11,8 +11,9 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use limen_core::global::HealthCheckKind;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 
-use super::Health;
+use super::{Health, Question};
 use crate::upstream::tcp;
 
 const AGENT: &str = "limen-gateway-probe";
@@ -20,26 +21,30 @@ const AGENT: &str = "limen-gateway-probe";
 /// Asks once. The error is for a person.
 pub(super) async fn probe(health: &Health) -> Result<(), String> {
     let started = Instant::now();
-    let stream = tcp(&health.destination).await.map_err(|error| error.to_string())?;
+    let question = &health.question;
+    let stream = tcp(&question.destination).await.map_err(|error| error.to_string())?;
     health.connected(started.elapsed());
-    match health.check.kind {
-        HealthCheckKind::Tcp => Ok(()),
-        HealthCheckKind::Http => http(health, stream).await,
-        HealthCheckKind::Https | HealthCheckKind::Grpc => match &health.tls {
-            Some(tls) => {
-                let stream =
-                    tls.connect(&health.host, stream).await.map_err(|error| error.to_string())?;
-                if health.check.kind == HealthCheckKind::Grpc {
-                    return grpc(health, stream).await;
-                }
-                if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                    return http_over_h2(health, stream).await;
-                }
-                http(health, stream).await
-            }
-            None => grpc(health, stream).await,
-        },
+    match question.kind {
+        HealthCheckKind::Tcp | HealthCheckKind::None => Ok(()),
+        // On the heap, so that the many who only connect are small.
+        _ => Box::pin(speak(health, stream)).await,
     }
+}
+
+async fn speak(health: &Health, stream: TcpStream) -> Result<(), String> {
+    let Question { kind, host, .. } = &health.question;
+    if *kind == HealthCheckKind::Http {
+        return http(health, stream).await;
+    }
+    let Some(tls) = &health.tls else { return grpc(health, stream).await };
+    let stream = tls.connect(host, stream).await.map_err(|error| error.to_string())?;
+    if *kind == HealthCheckKind::Grpc {
+        return grpc(health, stream).await;
+    }
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        return http_over_h2(health, stream).await;
+    }
+    http(health, stream).await
 }
 
 async fn http<I>(health: &Health, stream: I) -> Result<(), String>
@@ -48,8 +53,8 @@ where
 {
     let text = |error: hyper::Error| error.to_string();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(text)?;
-    let request = Request::get(health.check.path.as_str())
-        .header(HOST, &health.host)
+    let request = Request::get(health.question.path.as_str())
+        .header(HOST, &health.question.host)
         .header(USER_AGENT, AGENT)
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;
@@ -66,7 +71,7 @@ async fn http_over_h2<I>(health: &Health, stream: I) -> Result<(), String>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let uri = format!("https://{}{}", health.host, health.check.path);
+    let uri = format!("https://{}{}", health.question.host, health.question.path);
     let request = Request::get(uri)
         .header(USER_AGENT, AGENT)
         .body(Full::default())
@@ -87,7 +92,7 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let scheme = if health.tls.is_some() { "https" } else { "http" };
-    let uri = format!("{scheme}://{}/grpc.health.v1.Health/Check", health.host);
+    let uri = format!("{scheme}://{}/grpc.health.v1.Health/Check", health.question.host);
     let request = Request::post(uri)
         .header(CONTENT_TYPE, "application/grpc")
         .header(TE, "trailers")

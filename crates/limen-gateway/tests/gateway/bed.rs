@@ -84,7 +84,7 @@ impl Upstream {
     /// Does what it likes with every connection.
     pub(crate) async fn raw<F, R>(serve: F) -> Self
     where
-        F: Fn(TcpStream) -> R + Send + 'static,
+        F: Fn(TcpStream) -> R + Send + Sync + 'static,
         R: Future<Output = ()> + Send + 'static,
     {
         Self::raw_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), serve)
@@ -92,7 +92,7 @@ impl Upstream {
 
     fn raw_on<F, R>(listener: TcpListener, serve: F) -> Self
     where
-        F: Fn(TcpStream) -> R + Send + 'static,
+        F: Fn(TcpStream) -> R + Send + Sync + 'static,
         R: Future<Output = ()> + Send + 'static,
     {
         let address = listener.local_addr().unwrap();
@@ -100,9 +100,16 @@ impl Upstream {
         let count = hits.clone();
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
+            let serve = Arc::new(serve);
             while let Ok((stream, _)) = listener.accept().await {
-                count.fetch_add(1, Ordering::Relaxed);
-                connections.spawn(serve(stream));
+                let (count, serve) = (count.clone(), serve.clone());
+                connections.spawn(async move {
+                    // A probe that only connects is nobody who comes.
+                    if stream.peek(&mut [0]).await.is_ok_and(|length| length > 0) {
+                        count.fetch_add(1, Ordering::Relaxed);
+                        serve(stream).await;
+                    }
+                });
             }
         });
         Self { address, hits, task }
@@ -259,7 +266,7 @@ impl Reply {
 
 /// Waits until something is true.
 pub(crate) async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if check().await {
             return;
         }

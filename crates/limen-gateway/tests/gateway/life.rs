@@ -95,7 +95,7 @@ async fn a_new_gateway_takes_over_the_port_of_an_old_one() {
     let routes = || objects([global(vec![target("c", &[upstream.address])])]);
     let old = Bed::with(options(), routes()).await;
     let mut next = options();
-    (next.http, next.https) = (vec![old.http()], Vec::new());
+    (next.http, next.https, next.take_over) = (vec![old.http()], Vec::new(), true);
     let address = old.http();
     let new = Bed::with(next, routes()).await;
     let stopping = tokio::spawn(old.gateway.stop());
@@ -105,6 +105,30 @@ async fn a_new_gateway_takes_over_the_port_of_an_old_one() {
         assert_eq!(Reply::parse(&exchange(address, request).await).body, "up");
     }
     drop(new);
+}
+
+#[tokio::test]
+async fn a_gateway_does_not_share_a_port_unless_it_is_told_to() {
+    let upstream = Upstream::named("up").await;
+    let routes = || objects([global(vec![target("c", &[upstream.address])])]);
+    let old = Bed::with(options(), routes()).await;
+    let (http, https) = (old.http(), old.gateway.https()[0]);
+    let everywhere = std::net::SocketAddr::new([0, 0, 0, 0].into(), http.port());
+    for (http, https) in [(vec![http], vec![]), (vec![], vec![https]), (vec![everywhere], vec![])] {
+        let next = limen_gateway::Options { http, https, ..options() };
+        let (_objects, receiver) = tokio::sync::watch::channel(routes());
+        match Gateway::start(next, limen_gateway::source::Within(receiver)) {
+            Ok(_) => panic!("it gets half of the other's clients"),
+            Err(error) => assert!(error.to_string().contains("--take-over"), "{error}"),
+        }
+    }
+    // Connections that the old one closed linger for a minute, and are in nobody's way.
+    let closed = old.get("/").await;
+    assert_eq!(closed.body, "up");
+    old.gateway.stop().await;
+    let next = limen_gateway::Options { http: vec![http], https: vec![], ..options() };
+    let new = Bed::with(next, routes()).await;
+    assert_eq!(new.get("/").await.body, "up");
 }
 
 fn manifest(port: u16) -> String {

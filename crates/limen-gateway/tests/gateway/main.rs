@@ -11,6 +11,7 @@ mod nginx;
 mod ordinary;
 mod overflow;
 mod patience;
+mod probes;
 mod protocols;
 mod seen;
 mod smuggling;

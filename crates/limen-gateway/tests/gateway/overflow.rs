@@ -35,9 +35,13 @@ impl Source for Meeting {
                     Ok(()) = own.changed() => {
                         let own = own.borrow_and_update().clone();
                         let report = own.report.as_deref().cloned().unwrap_or_default();
+                        let stopping = report.stopping;
                         let kind = EdgeKind::Gateway;
                         let peer = Peer { kind, locality: own.locality, report };
                         self.1.send_modify(|edges| drop(edges.insert(own.name, peer)));
+                        if stopping {
+                            return;
+                        }
                     }
                     Ok(()) = edges.changed() => {
                         let now = edges.borrow_and_update().clone();

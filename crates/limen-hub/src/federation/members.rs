@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use limen_api::{ClusterSpec, Tombstone};
+use limen_api::Tombstone;
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
 use limen_sync::{Notice, ObjectApi, Report, Syncer, SyncerOptions, Want, What};
@@ -11,12 +11,13 @@ use tokio::task::JoinSet;
 
 use super::planning::last_wish;
 use super::{Record, World};
-use crate::connect::{SecretData, member_client};
+use crate::connect::SecretData;
+use crate::connections::made_from;
 
 /// A client for a member, or why there is none.
 pub(super) struct Connected {
     cluster: Arc<str>,
-    client: Result<kube::Client, String>,
+    client: Result<Arc<ObjectApi>, String>,
 }
 
 impl World {
@@ -44,18 +45,16 @@ impl World {
                 .credentials
                 .as_ref()
                 .and_then(|credentials| self.secrets.get(&credentials.name));
-            // Where traffic goes is nothing to a client.
-            let spec =
-                ClusterSpec { drain: false, drain_schedule: None, ..member.cluster.spec.clone() };
-            let with = (spec, secret.cloned().unwrap_or_default());
+            let with = made_from(&member.cluster, secret);
             if member.connected_with.as_ref() == Some(&with) {
                 continue;
             }
             let (name, cluster) = (name.clone(), member.cluster.clone());
             let secret: Option<SecretData> = secret.cloned();
+            let known = self.options.connections.clone();
             member.connected_with = Some(with);
             connections.spawn(async move {
-                let client = member_client(&cluster, secret.as_ref()).await;
+                let client = known.to(&cluster, secret.as_ref()).await;
                 Connected { cluster: name, client: client.map_err(|error| error.to_string()) }
             });
         }
@@ -82,7 +81,10 @@ impl World {
                     concurrency: self.options.concurrency,
                 };
                 member.client = Some(client.clone());
-                let syncer = Syncer::start(ObjectApi::new(client), options, self.notices.clone());
+                let syncer = Syncer::start((*client).clone(), options, self.notices.clone());
+                for kind in &self.used {
+                    syncer.watch(kind.clone());
+                }
                 for root in self.roots.values() {
                     if let (Ok(federated), Some(wish)) =
                         (&root.federated, root.wishes.get(&made.cluster))
@@ -120,7 +122,7 @@ impl World {
                         (false, true) => "UpdateInClusterFailed",
                         (false, false) => "CreateInClusterFailed",
                     };
-                    root.draft(true, reason, format!("{} in", fault.message), Some(&cluster));
+                    root.draft(true, reason, fault.message, Some(&cluster));
                     self.record_owner(&leaf);
                 }
             }

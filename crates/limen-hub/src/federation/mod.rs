@@ -31,6 +31,7 @@ use self::graves::Graves;
 pub(crate) use self::news::secret_data;
 use crate::clusters::Members;
 use crate::connect::SecretData;
+use crate::connections::Connections;
 use crate::kinds::{Source, Sources, sources_of};
 use crate::roots::Root;
 use crate::setup::{SetupError, hub_id};
@@ -57,6 +58,8 @@ pub struct FederationOptions {
     pub api: ObjectApi,
     /// Whose API that is.
     pub home: Home,
+    /// Clients of members, for whoever else needs them.
+    pub connections: Connections,
     /// How much may be deleted at once.
     pub limits: Limits,
     /// The time between two probes of a member.
@@ -77,6 +80,7 @@ impl FederationOptions {
         Self {
             api,
             home,
+            connections: Connections::default(),
             limits: Limits::default(),
             probe_every: Duration::from_secs(5),
             concurrency: 32,
@@ -123,6 +127,8 @@ struct World {
     options: FederationOptions,
     hub: String,
     sources: Sources,
+    /// Kinds that leaves of some root have, or had: members are watched for them.
+    used: BTreeSet<Arc<Kind>>,
     /// Kinds that have been listed, or that the hub does not have.
     listed: BTreeSet<Arc<Kind>>,
     /// When everything that the hub holds had been read.
@@ -169,6 +175,7 @@ impl World {
             options,
             hub,
             sources: Sources::new(),
+            used: BTreeSet::new(),
             listed: BTreeSet::new(),
             started: None,
             records_before: None,
@@ -246,6 +253,16 @@ impl World {
         }
         for member in self.members.values() {
             if let Some(syncer) = &member.syncer {
+                syncer.watch(leaf.clone());
+            }
+        }
+    }
+
+    /// Has members watched for a kind that roots have.
+    fn use_kind(&mut self, leaf: &Arc<Kind>) {
+        if !self.used.contains(leaf) {
+            self.used.insert(leaf.clone());
+            for syncer in self.members.values().filter_map(|member| member.syncer.as_ref()) {
                 syncer.watch(leaf.clone());
             }
         }

@@ -108,6 +108,7 @@ impl World {
         match self.understand(id, root) {
             Ok(Some(federated)) => {
                 let leaf = federated.leaf.clone();
+                self.use_kind(&leaf.kind);
                 let owner = self.owners.entry(leaf).or_insert_with(|| id.clone());
                 root.federated = match owner == id {
                     true => Ok(Arc::new(federated)),

@@ -66,7 +66,7 @@ impl World {
             let (api, cluster) = (self.options.api.clone(), name.clone());
             let secret = credentials.name.clone();
             answers.spawn(async move {
-                let outcome = renew(&api, &client, &secret).await;
+                let outcome = renew(&api, client.client(), &secret).await;
                 let until = jiff::Timestamp::from_second(life.expires).unwrap_or_default();
                 let outcome = outcome.map_err(|error| {
                     format!("the credential expires at {until} and cannot be renewed: {error}")

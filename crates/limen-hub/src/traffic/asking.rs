@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use limen_api::{Cluster, Edge, GlobalIngress};
+use limen_api::{Cluster, Edge, GlobalIngress, why};
 use limen_core::compile::{Asked, Objection, Policy, asked, objections, under_policy};
 use limen_core::decide::Vantage;
 use limen_core::edge::EdgeKind;
@@ -19,7 +19,7 @@ use super::policies::FRESH;
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The hub does not tell.
-    #[error("cannot read {what} from the hub: {error}")]
+    #[error("cannot read {what} from the hub: {}", why(error))]
     Read {
         /// What.
         what: &'static str,
@@ -27,7 +27,7 @@ pub enum AskError {
         error: kube::Error,
     },
     /// The hub does not take it.
-    #[error("cannot change the cluster {cluster} on the hub: {error}")]
+    #[error("cannot change the cluster {cluster} on the hub: {}", why(error))]
     Write {
         /// The cluster.
         cluster: String,

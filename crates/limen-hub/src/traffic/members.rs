@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use limen_api::{Cluster, ClusterSpec, PodNetwork};
+use limen_api::{Cluster, PodNetwork};
 use limen_core::compile::{Member, Touched, drained_percent};
 use limen_core::global::Verdict;
 use limen_core::locality::Locality;
@@ -11,13 +11,15 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::{World, now};
 use crate::clusters::UNJOIN_ANNOTATION;
-use crate::connect::{SecretData, member_client};
+use crate::connections::{MadeFrom, made_from};
 
 /// How a member is observed.
 pub(super) struct Link {
     pub(super) cluster: Cluster,
     /// What the client was made from; a change makes a new one.
-    connected_with: Option<(ClusterSpec, SecretData)>,
+    connected_with: Option<MadeFrom>,
+    /// Kept for as long as the member is observed, so that others share it.
+    client: Option<Arc<ObjectApi>>,
     /// The number of the client: news of older ones come too late.
     connection: u64,
     observer: Option<AbortHandle>,
@@ -27,7 +29,7 @@ pub(super) struct Link {
 pub(super) struct Connected {
     cluster: Arc<str>,
     connection: u64,
-    client: Result<kube::Client, String>,
+    client: Result<Arc<ObjectApi>, String>,
 }
 
 impl Drop for Link {
@@ -45,7 +47,13 @@ impl World {
         match self.links.get_mut(&name) {
             Some(link) => link.cluster = cluster,
             None => {
-                let link = Link { cluster, connected_with: None, connection: 0, observer: None };
+                let link = Link {
+                    cluster,
+                    connected_with: None,
+                    client: None,
+                    connection: 0,
+                    observer: None,
+                };
                 self.links.insert(name.clone(), link);
                 self.members.insert(name.clone(), Member::default());
             }
@@ -132,15 +140,16 @@ impl World {
         for (name, link) in &mut self.links {
             let credentials = link.cluster.spec.credentials.as_ref();
             let secret = credentials.and_then(|named| self.secrets.get(&named.name)).cloned();
-            let with = (connecting(&link.cluster.spec), secret.clone().unwrap_or_default());
+            let with = made_from(&link.cluster, secret.as_ref());
             if link.connected_with.as_ref() == Some(&with) {
                 continue;
             }
             link.connected_with = Some(with);
             link.connection += 1;
             let (name, cluster, connection) = (name.clone(), link.cluster.clone(), link.connection);
+            let known = self.options.connections.clone();
             connections.spawn(async move {
-                let client = member_client(&cluster, secret.as_ref()).await;
+                let client = known.to(&cluster, secret.as_ref()).await;
                 let client = client.map_err(|error| error.to_string());
                 Connected { cluster: name, connection, client }
             });
@@ -155,16 +164,18 @@ impl World {
         if let Some(observer) = link.observer.take() {
             observer.abort();
         }
+        link.client = None;
         match made.client {
             // The cluster's own conditions say so too.
             Err(error) => tracing::warn!(cluster = %made.cluster, error, "cannot be observed"),
             Ok(client) => {
                 let observing = limen_sync::observe(
-                    ObjectApi::new(client),
+                    (*client).clone(),
                     made.cluster,
                     made.connection,
                     self.observers.clone(),
                 );
+                link.client = Some(client);
                 link.observer = Some(self.watchers.spawn(observing));
             }
         }
@@ -192,15 +203,5 @@ impl World {
             };
             self.dirty.extend(concerned.into_iter().flatten().cloned());
         }
-    }
-}
-
-/// The part of a spec that a client is made from.
-fn connecting(spec: &ClusterSpec) -> ClusterSpec {
-    ClusterSpec {
-        endpoint: spec.endpoint.clone(),
-        credentials: spec.credentials.clone(),
-        insecure_skip_tls_verify: spec.insecure_skip_tls_verify,
-        ..ClusterSpec::default()
     }
 }

@@ -12,6 +12,7 @@
 //! force of a policy is in its status.
 
 mod asking;
+mod certificates;
 mod compiling;
 mod edges;
 mod members;
@@ -39,12 +40,14 @@ pub use self::edges::Front;
 pub(crate) use self::edges::changed;
 pub use self::proving::VerifyHosts;
 
+use self::certificates::Certificates;
 use self::compiling::Known;
 use self::members::Link;
 use self::policies::KnownPolicy;
 use self::proving::Proving;
 use self::writing::Record;
 use crate::connect::SecretData;
+use crate::connections::Connections;
 
 /// Roots that are compiled before anything else is listened to.
 const BATCH: usize = 500;
@@ -55,6 +58,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct TrafficOptions {
     /// The hub's API.
     pub api: ObjectApi,
+    /// Clients of members, for whoever else needs them.
+    pub connections: Connections,
     /// The domain under which roots without a host get one.
     pub domain: Option<String>,
     /// How hosts outside that domain are proven; they need no proof unless said.
@@ -66,7 +71,8 @@ pub struct TrafficOptions {
 impl TrafficOptions {
     /// The usual way.
     pub fn new(api: ObjectApi) -> Self {
-        Self { api, domain: None, verify_hosts: None, concurrency: 32 }
+        let connections = Connections::default();
+        Self { api, connections, domain: None, verify_hosts: None, concurrency: 32 }
     }
 }
 
@@ -136,10 +142,14 @@ struct World {
     secrets: BTreeMap<String, SecretData>,
     reconnect: bool,
     edges: BTreeMap<String, Edge>,
+    /// When a new report of each came last, by the clock of the hub.
+    heard: BTreeMap<String, i64>,
     /// Gateways whose addresses are shown.
     live: BTreeSet<String>,
     /// What the edges agree on, by cluster and address.
     judged: BTreeMap<(String, String), Judged>,
+    /// Since when no edge has spoken of a way in that is still remembered.
+    unspoken: BTreeMap<(String, String), i64>,
     front: watch::Sender<Arc<Front>>,
     /// Something of what is published may have changed.
     publish: bool,
@@ -158,6 +168,7 @@ struct World {
     /// GlobalIngress objects that somebody else wrote: they are left alone.
     foreign: BTreeSet<Key>,
 
+    certificates: Certificates,
     dirty: BTreeSet<RootId>,
     /// Roots that there will be more to say about, and when.
     odd_until: BTreeSet<(i64, RootId)>,
@@ -178,8 +189,10 @@ impl World {
             secrets: BTreeMap::new(),
             reconnect: true,
             edges: BTreeMap::new(),
+            heard: BTreeMap::new(),
             live: BTreeSet::new(),
             judged: BTreeMap::new(),
+            unspoken: BTreeMap::new(),
             front,
             publish: true,
             policies: BTreeMap::new(),
@@ -191,6 +204,7 @@ impl World {
             by_ingress: HashMap::new(),
             globals: HashMap::new(),
             foreign: BTreeSet::new(),
+            certificates: Certificates::default(),
             dirty: BTreeSet::new(),
             odd_until: BTreeSet::new(),
             records: Queue::default(),

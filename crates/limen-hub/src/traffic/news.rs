@@ -53,8 +53,11 @@ impl World {
                 }
                 self.listed.insert(kind.clone());
                 if self.complete() {
+                    // Before anything is compiled: what edges said last is not news.
+                    self.judge_edges();
                     self.judge_policies();
                     self.drop_orphans();
+                    self.look_at_copies();
                 }
             }
             Seen::Changed(object) => self.changed(&kind.kind, object),
@@ -83,7 +86,8 @@ impl World {
             "Service" => roots(RootKind::Service),
             _ => {
                 let names = self.secrets.keys();
-                names.map(|name| (NAMESPACE.to_owned(), name.clone())).collect()
+                let names = names.map(|name| (NAMESPACE.to_owned(), name.clone()));
+                names.chain(self.known_secrets()).collect()
             }
         }
     }
@@ -124,6 +128,7 @@ impl World {
                 self.secrets.insert(key.1, secret_data(&object));
                 self.reconnect = true;
             }
+            "Secret" => self.secret_changed(key, &object),
             _ => {}
         }
     }
@@ -133,11 +138,13 @@ impl World {
             "Cluster" => self.cluster_gone(&key.1),
             "Edge" => {
                 self.edges.remove(&key.1);
+                self.heard.remove(&key.1);
                 self.see_who_lives();
             }
             "TrafficPolicy" => self.policy_gone(key),
             "GlobalIngress" => {
                 self.foreign.remove(key);
+                self.secrets_named(key, std::iter::empty());
                 // Somebody deleted it; what is ready is written again.
                 if self.globals.remove(key).is_some() {
                     self.dirty.extend(roots_of(key));
@@ -150,16 +157,22 @@ impl World {
                 self.secrets.remove(&key.1);
                 self.reconnect = true;
             }
+            "Secret" => self.secret_gone(key),
             _ => {}
         }
     }
 
     fn global_changed(&mut self, key: Key, object: &Value) {
+        let read = serde_json::from_value::<GlobalIngress>(object.clone());
+        if let Ok(read) = &read {
+            // Gateways obey all of them.
+            self.secrets_named(&key, read.spec.global.secrets().map(str::to_owned));
+        }
         let Some(root_uid) = object["metadata"]["labels"][ROOT_LABEL].as_str() else {
             self.foreign.insert(key);
             return;
         };
-        let Ok(read) = serde_json::from_value::<GlobalIngress>(object.clone()) else { return };
+        let Ok(read) = read else { return };
         let conditions = read.status.map(|status| status.conditions).unwrap_or_default();
         let message = conditions.first().map(|condition| condition.message.clone());
         let written = Written {

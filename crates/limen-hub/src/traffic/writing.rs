@@ -9,6 +9,7 @@ use limen_sync::ObjectApi;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use super::certificates::Task;
 use super::{RootId, RootKind, World, now};
 use crate::outbox::{event, event_kind};
 use crate::roots::Draft;
@@ -24,6 +25,8 @@ pub(super) enum Record {
     Global(Key),
     /// The status of a policy.
     Policy(Key),
+    /// The copy for gateways of a Secret.
+    Certificate(Key),
 }
 
 /// A finished write.
@@ -37,6 +40,7 @@ enum Letter {
     Apply { id: ObjectId, object: Value, message: Option<String> },
     Delete { id: ObjectId, uid: String },
     Merge { id: ObjectId, part: &'static str, patch: Value },
+    Certificate(Task),
     Events { id: ObjectId, object: std::sync::Arc<Value>, drafts: Vec<Draft> },
 }
 
@@ -50,6 +54,7 @@ impl World {
                 Record::Root(id) => self.about_root(id),
                 Record::Global(key) => self.about_global(key),
                 Record::Policy(key) => self.about_policy(key),
+                Record::Certificate(key) => self.certificates.task(key).map(Letter::Certificate),
             };
             let Some(letter) = letter else {
                 self.records.done(record, false, Instant::now());
@@ -188,6 +193,7 @@ impl Letter {
     async fn send(self, api: &ObjectApi) -> kube::Result<Option<Value>> {
         match self {
             Self::Delete { id, uid } => api.delete(&id, &uid).await.map(|()| None),
+            Self::Certificate(task) => task.send(api).await,
             Self::Merge { id, part, patch } => api.merge(&id, part, &patch).await.map(Some),
             Self::Apply { id, object, message } => {
                 let written = api.apply(&id, &object).await?;

@@ -1,55 +1,48 @@
 //! A hub and members of a test's own, all in this process.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "e2e")]
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use limen_api::dialect::Home;
-use limen_apiserver::{Server, ServerOptions};
 use limen_core::federated::ObjectId;
 use limen_hub::{Federation, FederationOptions, JoinOptions, join, set_up};
-use limen_store::{RedbOptions, RedbStore};
 use limen_sync::ObjectApi;
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An API server: Limen's own in this process, or a real one.
 pub(crate) struct ApiServer {
-    server: Option<Server>,
-    folder: TempDir,
+    own: Option<limen_testbed::ApiServer>,
     pub(crate) client: Client,
     pub(crate) config: Config,
 }
 
 impl ApiServer {
     pub(crate) async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let (server, client, config) = serve(folder.path(), 0).await;
-        Self { server: Some(server), folder, client, config }
+        let own = limen_testbed::ApiServer::start().await;
+        let (client, config) = (own.client.clone(), own.config.clone());
+        Self { own: Some(own), client, config }
     }
 
     /// One that somebody else runs.
     #[cfg(feature = "e2e")]
     pub(crate) async fn running(kubeconfig: &Path) -> Self {
-        let config = config(kubeconfig).await;
+        let config = limen_testbed::config_of(kubeconfig).await;
         let client = Client::try_from(config.clone()).unwrap();
-        Self { server: None, folder: tempfile::tempdir().unwrap(), client, config }
+        Self { own: None, client, config }
     }
 
     pub(crate) async fn stop(&mut self) {
-        self.server.take().unwrap().stop().await;
+        self.own.as_mut().unwrap().stop().await;
     }
 
     pub(crate) async fn start_again(&mut self) {
-        let (server, ..) =
-            serve(self.folder.path(), self.config.cluster_url.port_u16().unwrap()).await;
-        self.server = Some(server);
+        self.own.as_mut().unwrap().start_again().await;
     }
 
     pub(crate) fn api(&self) -> ObjectApi {
@@ -65,27 +58,6 @@ impl ApiServer {
         let id = id_of(manifest);
         self.api().create(&id.kind, manifest).await.unwrap()
     }
-}
-
-async fn serve(folder: &Path, port: u16) -> (Server, Client, Config) {
-    let store = RedbStore::open(folder.join("store"), &RedbOptions::default()).unwrap();
-    let server = Server::start(ServerOptions {
-        data_dir: folder.to_owned(),
-        listen: ([127, 0, 0, 1], port).into(),
-        store: Arc::new(store),
-        extra_names: Vec::new(),
-        token_file: None,
-        audit_log: None,
-    })
-    .await
-    .unwrap();
-    let config = config(server.kubeconfig()).await;
-    (server, Client::try_from(config.clone()).unwrap(), config)
-}
-
-async fn config(kubeconfig: &Path) -> Config {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
 }
 
 /// A hub that federates, and its members.

@@ -172,6 +172,15 @@ async fn what_a_member_had_before_is_adopted_or_left_alone() {
     })
     .await;
     assert_eq!(rig.member("asia-1").get(&id).await.unwrap()["data"]["key"], "theirs");
+    eventually("an event says so", async || {
+        let events = rig.events(&id).await;
+        let said = |(reason, message): &(String, String)| {
+            reason == "CreateInClusterFailed"
+                && message.starts_with("cluster asia-1: the cluster already has such an object")
+        };
+        (events.iter().filter(|event| said(event)).count() == 1, format!("{events:?}"))
+    })
+    .await;
 
     let (mut before, after) = (ingress("web"), ingress("web"));
     before["spec"]["rules"][0]["host"] = json!("old.example.com");

@@ -1,8 +1,10 @@
-//! What a hub does by itself: credentials, records of policies, and what people did unseen.
+//! What a hub does by itself: credentials, records of policies, and what people did unseen or
+//! halfway.
 
 use std::time::Duration;
 
 use limen_core::federated::ObjectId;
+use limen_hub::{JoinError, UnjoinOptions, unjoin};
 use serde_json::{Value, json};
 
 use crate::rig::{Rig, eventually, id_of};
@@ -218,4 +220,62 @@ async fn a_member_of_an_older_version_says_what_it_does_not_know_and_the_others_
         leaf.is_some_and(|leaf| leaf["spec"] == json!({"size": 3, "colour": "red"}))
     })
     .await;
+}
+
+async fn eventually_healthy(rig: &Rig) {
+    rig.eventually_on_hub(&cluster(), |cluster| {
+        cluster.is_some_and(|cluster| cluster["status"]["verdicts"]["api"]["verdict"] == "Healthy")
+    })
+    .await;
+}
+
+fn leaving(patience: Duration) -> UnjoinOptions {
+    UnjoinOptions { name: "asia-1".to_owned(), delete_leaves: false, patience }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_joins_again_before_it_has_left_stays() {
+    let mut rig = Rig::start(&["asia-1"]).await;
+    eventually_healthy(&rig).await;
+    // Nobody lets go of it, so that leaving takes too long.
+    rig.stop_federation().await;
+    let left = unjoin(&rig.hub.client, &leaving(Duration::ZERO)).await;
+    assert!(matches!(left, Err(JoinError::Unfinished { .. })), "{left:?}");
+    rig.join("asia-1", rig.member("asia-1")).await;
+    rig.start_federation().await;
+    let root = config_map("settings");
+    rig.hub.create(&root).await;
+    rig.eventually(&id_of(&root), &["asia-1"], |leaf| leaf.is_some()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unjoin_that_waits_while_the_cluster_joins_again_ends() {
+    let mut rig = Rig::start(&["asia-1"]).await;
+    eventually_healthy(&rig).await;
+    rig.stop_federation().await;
+    let options = leaving(Duration::from_secs(60));
+    let joining = async {
+        rig.eventually_on_hub(&cluster(), |cluster| {
+            cluster.is_some_and(|cluster| {
+                cluster["metadata"]["annotations"]["limen.dev/unjoin"].is_string()
+            })
+        })
+        .await;
+        rig.join("asia-1", rig.member("asia-1")).await;
+    };
+    let (left, ()) = tokio::join!(unjoin(&rig.hub.client, &options), joining);
+    assert!(matches!(left, Err(JoinError::JoinedAgain(_))), "{left:?}");
+    assert!(rig.hub.get(&cluster()).await.is_some());
+    assert!(rig.hub.get(&secret()).await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_asks_for_an_agent_is_refused_as_long_as_there_is_none() {
+    let rig = Rig::start(&[]).await;
+    let mut pulled = json!({"apiVersion": "limen.dev/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "asia-1"}, "spec": {"mode": "Pull"}});
+    let refused = rig.hub.api().create(&cluster().kind, &pulled).await.unwrap_err();
+    assert!(refused.to_string().contains("use Push"), "{refused}");
+    pulled["spec"]["mode"] = json!("Push");
+    rig.hub.create(&pulled).await;
 }

@@ -2,6 +2,7 @@
 //! get.
 
 mod bed;
+mod certificates;
 #[path = "../../../limen-dns/tests/dns/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the DNS server, which use more of it")]
 mod client;

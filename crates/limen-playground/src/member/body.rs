@@ -120,6 +120,8 @@ fn gateway_options(seed: &Seed) -> limen_gateway::Options {
     limen_gateway::Options {
         name: format!("limen-{}", seed.place.name),
         http: vec![seed.ingress],
+        // A member that lost its power may still be letting go of its sockets when it is back.
+        take_over: true,
         locality: seed.place.locality(),
         // The gateway in front says who the client is.
         trusted_proxies: loopback.into_iter().map(Into::into).collect(),

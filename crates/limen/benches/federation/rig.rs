@@ -9,12 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use limen_apiserver::{Server, ServerOptions};
 use limen_core::federated::Kind;
 use limen_hub::{JoinOptions, join};
-use limen_store::{RedbOptions, RedbStore};
 use limen_sync::{ObjectApi, Seen, follow};
-use limen_testbed::ControlPlane;
+use limen_testbed::{ApiServer, ControlPlane};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -26,7 +24,7 @@ pub(crate) struct Rig {
     pub(crate) hub: ObjectApi,
     pub(crate) process: u32,
     _hub: (Child, TempDir),
-    _members: Vec<(Server, TempDir)>,
+    _members: Vec<ApiServer>,
     held: Vec<Watched>,
 }
 
@@ -41,19 +39,9 @@ impl Rig {
         let mut members = Vec::new();
         let mut configs = Vec::new();
         for _ in 0..count {
-            let folder = tempfile::tempdir()?;
-            let store = RedbStore::open(folder.path().join("store"), &RedbOptions::default())?;
-            let server = Server::start(ServerOptions {
-                data_dir: folder.path().to_owned(),
-                listen: ([127, 0, 0, 1], 0).into(),
-                store: Arc::new(store),
-                extra_names: Vec::new(),
-                token_file: None,
-                audit_log: None,
-            })
-            .await?;
-            configs.push(read(server.kubeconfig()).await?);
-            members.push((server, folder));
+            let member = ApiServer::start().await;
+            configs.push(read(member.server().kubeconfig()).await?);
+            members.push(member);
         }
         Self::with(members, configs).await
     }
@@ -66,10 +54,7 @@ impl Rig {
         Self::with(Vec::new(), configs).await
     }
 
-    async fn with(
-        members: Vec<(Server, TempDir)>,
-        configs: Vec<(Config, Vec<u8>)>,
-    ) -> Result<Self> {
+    async fn with(members: Vec<ApiServer>, configs: Vec<(Config, Vec<u8>)>) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut process = Command::new(env!("CARGO_BIN_EXE_limen"))
             .args(["hub", "--listen", "127.0.0.1:0", "--data-dir"])

@@ -12,7 +12,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use limen_api::{
     Cluster, DnsZone, Edge, FederatedStatus, FederatedType, LeafState, NAMESPACE, PlacementPolicy,
-    TrafficPolicy,
+    TrafficPolicy, why,
 };
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
@@ -47,7 +47,10 @@ pub(super) async fn collect(hub: &Client, config: &Config, questions: &Questions
         .collect()
         .await;
     let edges: Vec<Edge> = list(hub, "edges", &mut facts).await;
-    facts.edges = stream::iter(edges).map(edge).buffered(TOGETHER).collect().await;
+    // Those that have said that they end are missed by nobody.
+    let running =
+        edges.into_iter().filter(|edge| !edge.status.as_ref().is_some_and(|it| it.stopping));
+    facts.edges = stream::iter(running).map(edge).buffered(TOGETHER).collect().await;
     let zones: Vec<DnsZone> = list(hub, "zones", &mut facts).await;
     let zone = |found: DnsZone| zone(found, questions);
     facts.zones = stream::iter(zones).map(zone).buffered(TOGETHER).collect().await;
@@ -75,7 +78,7 @@ where
         Ok(found) => found.items,
         Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
         Err(error) => {
-            facts.unread.push((what, error.to_string()));
+            facts.unread.push((what, why(&error)));
             Vec::new()
         }
     }
@@ -103,7 +106,7 @@ async fn leader(hub: &Client, facts: &mut Facts) {
     let leases: Api<Lease> = Api::namespaced(hub.clone(), NAMESPACE);
     let spec = match leases.get_opt("limen-hub").await {
         Ok(lease) => lease.and_then(|lease| lease.spec),
-        Err(error) => return facts.unread.push(("leader", error.to_string())),
+        Err(error) => return facts.unread.push(("leader", why(&error))),
     };
     facts.hub.leader = spec.map(|spec| Leader {
         name: spec.holder_identity.unwrap_or_default(),
@@ -115,27 +118,31 @@ async fn leader(hub: &Client, facts: &mut Facts) {
 async fn edge(edge: Edge) -> facts::Edge {
     let mut addresses = Vec::new();
     for address in &edge.spec.addresses {
-        addresses.push((address.clone(), connect(address).await));
+        addresses.push((address.clone(), connect(address, &edge.spec.ports).await));
     }
     let reported = edge.status.as_ref().and_then(|status| status.observed_at);
     facts::Edge { name: edge.name_any(), reported, addresses }
 }
 
-/// Whether something takes connections: at the port that is named, or at those of the web.
-async fn connect(address: &str) -> Result<(), String> {
+/// Whether something takes connections: at the port that is named; else at those that the edge has
+/// itself, or, where something stands before it, at those of the web.
+async fn connect(address: &str, own: &[u16]) -> Result<(), String> {
     let named = match address.parse::<SocketAddr>() {
         Ok(address) => vec![(address.ip().to_string(), address.port())],
-        Err(_) => [443, 80].map(|port| (address.to_owned(), port)).to_vec(),
+        Err(_) => {
+            let web = [443, 80].into_iter().filter(|port| !own.contains(port));
+            own.iter().copied().chain(web).map(|port| (address.to_owned(), port)).collect()
+        }
     };
-    let mut last = String::new();
+    let mut tried = Vec::new();
     for (host, port) in named {
         match tokio::time::timeout(PATIENCE, TcpStream::connect((host.as_str(), port))).await {
             Ok(Ok(_)) => return Ok(()),
-            Ok(Err(error)) => last = format!("port {port}: {error}"),
-            Err(_) => last = format!("port {port}: it is silent"),
+            Ok(Err(error)) => tried.push(format!("port {port}: {error}")),
+            Err(_) => tried.push(format!("port {port}: it is silent")),
         }
     }
-    Err(last)
+    Err(tried.join("; "))
 }
 
 async fn zone(zone: DnsZone, questions: &Questions) -> facts::Zone {

@@ -23,7 +23,7 @@ pub(super) async fn look(hub: &Client, cluster: Cluster, types: &[FederatedType]
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
     let seen = match cluster.spec.mode {
         Mode::Push => Some(see(hub, &cluster, types).await),
-        // Its agent writes; the hub has no credential for it.
+        // Reserved for an agent, for which the hub would have no credential.
         Mode::Pull => None,
     };
     Member {

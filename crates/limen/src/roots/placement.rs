@@ -16,7 +16,8 @@ use crate::output::{Column, Format, Listing, Output};
 #[derive(Args)]
 #[command(after_help = "\
 -o json has root (apiVersion, kind, namespace, name), policy, hindrance (why nothing is done at
-all, or null) and clusters, a list of cluster, selected, reason and action.
+all, or null), held (why deletions wait for limen release, or null) and clusters, a list of
+cluster, selected, reason and action.
 
 Examples:
   limen explain placement ingress/web -n shop
@@ -74,6 +75,9 @@ fn print(explained: &Explained, format: Format) -> Result<()> {
         if let Some(policy) = &explained.policy {
             println!("  under PlacementPolicy {policy}");
         }
+        if let Some(held) = &explained.held {
+            println!("  {held}");
+        }
         if let Some(hindrance) = &explained.hindrance {
             println!("  {hindrance}");
             return Ok(());
@@ -107,6 +111,7 @@ fn value(explained: &Explained) -> Value {
             "namespace": root.namespace, "name": root.name},
         "policy": explained.policy,
         "hindrance": explained.hindrance,
+        "held": explained.held,
         "clusters": explained.clusters.iter().map(outlook).collect::<Vec<_>>()})
 }
 

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use limen_api::{FederatedStatus, LeafReport};
+use jiff::Timestamp;
+use kube::Client;
+use limen_api::{FINALIZER, FederatedStatus, LeafReport};
 use limen_core::federated::ObjectId;
 use limen_hub::Catalogue;
+use limen_sync::ObjectApi;
 use serde_json::Value;
 
 use super::{record, record_of, resolve};
@@ -48,17 +51,50 @@ impl Status {
             let hub = self.hub.connect().await?;
             let catalogue = Catalogue::read(&hub.client).await?;
             let id = resolve(&catalogue, &self.root, &hub.namespace)?;
-            let found = record(&hub.client, &id).await?.with_context(|| {
-                format!("nothing is known of {id}; limen explain placement {} says why", self.root)
-            })?;
+            let found = record(&hub.client, &id).await?;
+            match &found {
+                Some(found) if !self.watch => return print(&id, found, self.output.format),
+                Some(_) => {}
+                None => self.before_the_first_record(&hub.client, &id).await?,
+            }
             if !self.watch {
-                return print(&id, &found, self.output.format);
+                return Ok(());
             }
             let (records, name) = record_of(&hub.client, &id);
             let mut view = View { id, format: self.output.format, shown: None };
             let fields = format!("metadata.name={name}");
             follow(&records, Some(&fields), |seen| view.see(seen)).await
         })
+    }
+}
+
+/// How long it may take until there is a record of a new root.
+const FIRST_RECORD: i64 = 10;
+
+impl Status {
+    /// Says that a new root is being placed, or fails because nothing is known of it.
+    async fn before_the_first_record(&self, hub: &Client, id: &ObjectId) -> Result<()> {
+        let root = ObjectApi::new(hub.clone()).get(id).await;
+        let root = root.with_context(|| format!("cannot read {id}"))?;
+        let root = root.with_context(|| format!("there is no {id} on the hub"))?;
+        let metadata = &root["metadata"];
+        let finalizers = metadata["finalizers"].as_array();
+        let made = metadata["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
+        let age = made.map(|made: Timestamp| Timestamp::now().as_second() - made.as_second());
+        let taken_up = finalizers.is_some_and(|all| all.iter().any(|name| name == FINALIZER));
+        if !taken_up && age.is_none_or(|age| age > FIRST_RECORD) {
+            bail!("nothing is known of {id}; limen explain placement {} says why", self.root);
+        }
+        match self.output.format {
+            Format::Table | Format::Wide => {
+                println!("{id}   being placed; no cluster has said anything yet")
+            }
+            _ if self.watch => {}
+            _ => bail!(
+                "{id} is being placed, and there is no record of it yet; --watch waits for one"
+            ),
+        }
+        Ok(())
     }
 }
 

@@ -109,9 +109,13 @@ impl Drain {
                     0 => "at once".to_owned(),
                     over => format!("in {over} s"),
                 };
-                match self.dry_run {
-                    true => println!("{backends} backends would leave {cluster} {how}."),
-                    false => println!(
+                match (self.dry_run, backends) {
+                    (true, 1) => println!("1 backend would leave {cluster} {how}."),
+                    (true, _) => println!("{backends} backends would leave {cluster} {how}."),
+                    (false, 1) => println!(
+                        "1 backend leaves {cluster} {how}; limen undrain {cluster} brings it back."
+                    ),
+                    (false, _) => println!(
                         "{backends} backends leave {cluster} {how}; limen undrain {cluster} brings them back."
                     ),
                 }

@@ -1,7 +1,7 @@
 //! What `limen up` tells the person who started it.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Whole, dns, sample};
@@ -62,7 +62,7 @@ pub(crate) fn welcome(whole: &Whole, took: Duration, kept: Option<&Path>) -> Str
             let (ip, port) = (address.ip(), address.port());
             let _ = writeln!(text, "       dig @{ip} -p {port} +short {host} +subnet={network}");
         }
-        let _ = writeln!(text, "  4. Watch a story: limen play failover");
+        let _ = writeln!(text, "  4. Watch a story: {} play failover", program());
     } else {
         let _ = writeln!(
             text,
@@ -81,10 +81,50 @@ pub(crate) fn welcome(whole: &Whole, took: Duration, kept: Option<&Path>) -> Str
     text
 }
 
+/// How this program is called from a shell in the same folder.
+fn program() -> String {
+    let Ok(own) = std::env::current_exe() else { return "limen".to_owned() };
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let here = std::env::current_dir().unwrap_or_default();
+    called(&own, std::env::split_paths(&folders), &here)
+}
+
+/// By its name if a shell finds it by that, else by its path, the short one if there is one.
+fn called(own: &Path, mut found_in: impl Iterator<Item = PathBuf>, here: &Path) -> String {
+    let name = own.file_name().unwrap_or_default();
+    let same = |folder: PathBuf| folder.join(name).canonicalize().is_ok_and(|path| path == own);
+    match (found_in.any(same), own.strip_prefix(here)) {
+        (true, _) => name.to_string_lossy().into_owned(),
+        (false, Ok(short)) if short.components().count() > 1 => short.display().to_string(),
+        (false, Ok(short)) => format!("./{}", short.display()),
+        (false, Err(_)) => own.display().to_string(),
+    }
+}
+
 /// Megabytes of memory that this process has.
 pub(crate) fn memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kilobytes / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_called_so_that_a_shell_finds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let own = folder.join("target/release/limen");
+        std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+        std::fs::write(&own, "").unwrap();
+        let nowhere = || std::iter::once(folder.join("bin"));
+        let there = std::iter::once(folder.join("target/release"));
+        assert_eq!(called(&own, there, &folder), "limen");
+        assert_eq!(called(&own, nowhere(), &folder), "target/release/limen");
+        assert_eq!(called(&own, nowhere(), own.parent().unwrap()), "./limen");
+        assert_eq!(called(&own, nowhere(), Path::new("/elsewhere")), own.display().to_string());
+    }
 }

@@ -18,7 +18,7 @@ use limen_store::{RedbOptions, RedbStore};
 use limen_sync::ObjectApi;
 use serde_json::{Value, json};
 
-use super::dashboard::Page;
+use super::dashboard::{Page, Token};
 use super::dns;
 use super::http_client::ask;
 use super::kubeconfig::{HUB, together, write_private};
@@ -79,7 +79,9 @@ impl Whole {
         });
         let members = async { Ok(try_join_all(members).await?) };
         let hub_folder = folder.join("hub");
-        let (hub, members) = tokio::try_join!(start_hub(&hub_folder, ports.hub()), members)?;
+        let token = Token::new();
+        let hub = start_hub(&hub_folder, ports.hub(), &token);
+        let (hub, members) = tokio::try_join!(hub, members)?;
         let (server, client) = hub;
         say(&format!("hub and clusters run ({} ms)", start.elapsed().as_millis()));
 
@@ -87,8 +89,11 @@ impl Whole {
         let api = ObjectApi::new(client.clone());
         limen_hub::set_up(&api).await?;
         try_join_all(members.iter().map(|member| join(&client, member))).await?;
-        let traffic = Traffic::start(TrafficOptions::new(api.clone()));
+        let traffic = TrafficOptions::new(api.clone());
+        let connections = traffic.connections.clone();
+        let traffic = Traffic::start(traffic);
         let options = FederationOptions {
+            connections,
             probe_every: PROBE_EVERY,
             front: Some(traffic.front()),
             ..FederationOptions::new(api.clone(), Home::Embedded)
@@ -108,7 +113,7 @@ impl Whole {
         let mut addresses = addresses;
         addresses["admin"] = json!(admin.address().to_string());
         let listen = here(ports.dashboard());
-        let page = Page::start(listen, &client, server.kubeconfig(), members.clone()).await?;
+        let page = Page::start(listen, token, server.kubeconfig(), members.clone()).await?;
         addresses["dashboard"] = json!(page.link());
         let whole = Self {
             folder,
@@ -234,17 +239,19 @@ impl Whole {
     }
 }
 
-async fn start_hub(folder: &Path, port: u16) -> Result<(Server, Client)> {
+async fn start_hub(folder: &Path, port: u16, token: &Token) -> Result<(Server, Client)> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let options = RedbOptions { cache_bytes: 8 << 20, window_bytes: 4 << 20, delta_bytes: 1 << 20 };
     let store = RedbStore::open(folder.join("store.redb"), &options)?;
+    let tokens = folder.join("tokens.csv");
+    write_private(&tokens, &token.line())?;
     let server = Server::start(ServerOptions {
         data_dir: folder.to_owned(),
         listen: here(port),
         store: Arc::new(store),
         extra_names: Vec::new(),
-        token_file: None,
+        token_file: Some(tokens),
         audit_log: None,
     })
     .await?;

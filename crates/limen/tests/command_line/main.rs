@@ -1,6 +1,7 @@
 //! The command line as scripts and people meet it: pipes, exit codes, errors and what to do.
 
 mod bad_input;
+mod dashboard;
 mod pipes;
 mod plugin;
 

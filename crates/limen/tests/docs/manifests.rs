@@ -1,17 +1,13 @@
 //! Every manifest is applied to a hub, with unknown fields refused, as `kubectl apply` does it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use http::Request;
-use kube::Client;
 use limen_api::dialect::check_policy;
 use limen_api::{PlacementPolicy, TrafficPolicy};
-use limen_apiserver::{MASTERS, Server, ServerOptions};
-use limen_store::{RedbOptions, RedbStore};
 use limen_sync::ObjectApi;
+use limen_testbed::ApiServer;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::pages::{blocks, files, name};
 
@@ -19,34 +15,18 @@ use crate::pages::{blocks, files, name};
 const CLUSTERS: [&str; 3] = ["europe", "asia", "america"];
 
 /// A hub that has its definitions and federates nothing.
-struct Hub {
-    client: Client,
-    _server: Server,
-    _folder: TempDir,
-}
+struct Hub(ApiServer);
 
 impl Hub {
     async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let store = RedbStore::open(folder.path().join("store"), &RedbOptions::default()).unwrap();
-        let server = Server::start(ServerOptions {
-            data_dir: folder.path().to_owned(),
-            listen: ([127, 0, 0, 1], 0).into(),
-            store: Arc::new(store),
-            extra_names: Vec::new(),
-            token_file: None,
-            audit_log: None,
-        })
-        .await
-        .unwrap();
-        let client = Client::new(server.in_process("reader", &[MASTERS]), "default");
-        limen_hub::set_up(&ObjectApi::new(client.clone())).await.unwrap();
-        Self { client, _server: server, _folder: folder }
+        let server = ApiServer::start().await;
+        limen_hub::set_up(&ObjectApi::new(server.client.clone())).await.unwrap();
+        Self(server)
     }
 
     async fn get(&self, path: &str) -> Result<Value, String> {
         let request = Request::get(path).body(Vec::new()).unwrap();
-        self.client.request(request).await.map_err(|error| error.to_string())
+        self.0.client.request(request).await.map_err(|error| error.to_string())
     }
 
     /// Where objects of this kind are, by what the hub says of itself.
@@ -83,7 +63,7 @@ impl Hub {
                 .header("content-type", "application/apply-patch+yaml")
                 .body(manifest.to_string().into_bytes())
                 .unwrap();
-        self.client.request::<Value>(request).await.map_err(|error| error.to_string())?;
+        self.0.client.request::<Value>(request).await.map_err(|error| error.to_string())?;
         understood(manifest)
     }
 

@@ -73,6 +73,9 @@ async fn a_person_joins_looks_explains_releases_and_unjoins() {
     eventually_says(&hub, &["status", "ingress/web"], &["held: ", "Held"]).await;
     let there: Api<Ingress> = Api::default_namespaced(a.client().await);
     assert!(there.get_opt("web").await.unwrap().is_some());
+    let explained = hub.limen(&["explain", "placement", "ingress/web"]).out();
+    assert!(explained.contains("held: "), "{explained}");
+    assert!(line(&explained, "a").contains("stays until its deletion is released"), "{explained}");
     let released = hub.limen(&["release", "ingress/web"]);
     assert!(released.out().contains("1 released."), "{}", released.all());
     eventually("the leaf is gone", async || {
@@ -133,4 +136,24 @@ async fn what_was_released_goes_on_in_members_that_are_slower() {
     eventually_says(&hub, &["status", "ingress/web"], &["no cluster is selected"]).await;
     let there: Api<Ingress> = Api::default_namespaced(a.client().await);
     assert!(there.get_opt("web").await.unwrap().is_none(), "and so is that of a");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_root_is_being_placed_and_one_that_is_not_there_is_not() {
+    let hub = ApiServer::hub();
+    let roots: Api<Ingress> = Api::default_namespaced(hub.client().await);
+    let mut count = 0;
+    // On a slow machine a root may not be new any more when it is asked about.
+    eventually("a new root is being placed", async || {
+        count += 1;
+        let mut root = ingress();
+        root["metadata"]["name"] = json!(format!("web-{count}"));
+        let made = serde_json::from_value(root).unwrap();
+        roots.create(&PostParams::default(), &made).await.unwrap();
+        let said = hub.limen(&["status", &format!("ingress/web-{count}")]);
+        (said.succeeded() && said.out().contains("being placed"), said.all())
+    })
+    .await;
+    let nobody = hub.limen(&["status", "ingress/nobody"]);
+    assert!(!nobody.succeeded() && nobody.all().contains("there is no"), "{}", nobody.all());
 }

@@ -1,9 +1,11 @@
 //! `limen dns` and `limen publish` with the DNS software of others: nsupdate as an ACME client has
-//! it, and Knot as a server that takes updates. They need the Debian packages `bind9-dnsutils`,
+//! it, Knot as a server that takes updates, and CoreDNS in front as in a member. They need the Debian packages `bind9-dnsutils`,
 //! `knot` and `knot-dnsutils`.
 
 #[path = "../../../limen-cloud/tests/knot/server.rs"]
 mod server;
+
+mod coredns;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -54,15 +56,20 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// What dig says.
+fn dig(port: u16, question: &str) -> String {
+    let output = Command::new("dig")
+        .args(["@127.0.0.1", "-p", &port.to_string(), "+tries=1", "+time=2"])
+        .args(question.split(' '))
+        .output()
+        .expect("dig of the package bind9-dnsutils");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 fn eventually(question: &str, port: u16, expected: &str) {
     let start = Instant::now();
     loop {
-        let output = Command::new("dig")
-            .args(["@127.0.0.1", "-p", &port.to_string(), "+short", "+tries=1", "+time=2"])
-            .args(question.split(' '))
-            .output()
-            .expect("dig of the package bind9-dnsutils");
-        let found = String::from_utf8(output.stdout).unwrap();
+        let found = dig(port, &format!("{question} +short"));
         let mut lines: Vec<_> = found.lines().filter(|line| !line.starts_with(";;")).collect();
         lines.sort_unstable();
         if lines.join("\n") == expected {

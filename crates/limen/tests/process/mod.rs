@@ -2,7 +2,10 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+use kube::Client;
 
 /// A process that is killed, at the latest, when the test ends.
 pub(crate) struct Process(Child);
@@ -25,6 +28,12 @@ impl Process {
         Self(process)
     }
 
+    /// A hub that keeps its things in a folder.
+    pub(crate) fn hub(folder: &Path) -> Self {
+        let listen = format!("127.0.0.1:{}", free_port());
+        Self::start(&["hub", "--data-dir", folder.to_str().unwrap(), "--listen", &listen])
+    }
+
     /// Tells it to end, and waits until it has.
     pub(crate) fn terminate(mut self) {
         let id = self.0.id().to_string();
@@ -43,4 +52,9 @@ impl Drop for Process {
 /// A port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A client of the hub that keeps its things in a folder.
+pub(crate) async fn client(folder: &Path) -> Client {
+    Client::try_from(limen_testbed::config_of(&folder.join("kubeconfig")).await).unwrap()
 }

@@ -203,14 +203,16 @@ impl Crowd {
 
     /// Waits until so many answers in a row are all from one cluster. None may fail meanwhile.
     pub(crate) async fn settled(&self, wanted: usize, cluster: &str) {
-        let mut run = 0;
+        let (mut run, mut last) = (0, Vec::new());
         eventually(&format!("all answers come from {cluster}"), async || {
             let answers = self.told();
             none_failed(&answers);
-            for answer in &answers {
+            for answer in answers {
                 run = if answer.cluster() == cluster { run + 1 } else { 0 };
+                last.push(answer);
             }
-            (run >= wanted, format!("{:?}", count(answers.iter().map(Answer::cluster))))
+            last.drain(..last.len().saturating_sub(wanted));
+            (run >= wanted, format!("{:?}", count(last.iter().map(Answer::cluster))))
         })
         .await;
     }

@@ -10,19 +10,22 @@
 mod status;
 mod translate;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
 use kube::Client;
+use kube::runtime::watcher::{self, Event};
 use limen_core::locality::Locality;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::{News, Running, Source};
-use limen_api::source::{Listed, Objects, OwnEdge, SecretData, events, secret_data};
+use limen_api::source::{
+    Absence, Listed, Objects, OwnEdge, SecretData, events, is_answer, secret_data,
+};
 
 /// Pods come and go in bursts; this is how long one is waited for.
 const BURST: Duration = Duration::from_millis(10);
@@ -76,23 +79,24 @@ impl Member {
         let mut services = events::<Service>(&self.client);
         let mut slices = events::<EndpointSlice>(&self.client);
         let mut secrets = events::<Secret>(&self.client);
-        let (mut due, mut away) = (false, false);
+        let mut absence = Absence::default();
+        let mut due = false;
         loop {
-            let taken = tokio::select! {
+            let (kind, heard) = tokio::select! {
                 Some(event) = ingresses.next() => {
-                    event.map(|event| index.ingresses.take(event, without_noise))
+                    ("Ingress", take(event, &mut index.ingresses, without_noise))
                 }
                 Some(event) = classes.next() => {
-                    event.map(|event| index.classes.take(event, |class| Some(class.clone())))
+                    ("IngressClass", take(event, &mut index.classes, |class| Some(class.clone())))
                 }
                 Some(event) = services.next() => {
-                    event.map(|event| index.services.take(event, without_noise))
+                    ("Service", take(event, &mut index.services, without_noise))
                 }
                 Some(event) = slices.next() => {
-                    event.map(|event| index.slices.take(event, without_noise))
+                    ("EndpointSlice", take(event, &mut index.slices, without_noise))
                 }
                 Some(event) = secrets.next() => {
-                    event.map(|event| index.secrets.take(event, |secret| Some(secret_data(secret))))
+                    ("Secret", take(event, &mut index.secrets, |secret| Some(secret_data(secret))))
                 }
                 () = tokio::time::sleep(BURST), if due && index.loaded() => {
                     due = false;
@@ -104,19 +108,24 @@ impl Member {
                         translate::is_ours(ingress, &self.class, index.classes.now.values())
                     })
                     .await;
-                    Ok(false)
+                    continue;
                 }
             };
-            match taken {
-                Ok(changed) => (due, away) = (due | changed, false),
-                Err(error) => {
-                    if !std::mem::replace(&mut away, true) {
-                        let text = format!("the cluster cannot be watched: {error}; routes stay");
-                        if publish.send(News::Trouble(text)).await.is_err() {
-                            return;
-                        }
+            let now = Instant::now();
+            match heard {
+                Ok((answer, changed)) => {
+                    due |= changed;
+                    if let Some(away) = answer.then(|| absence.answered(kind, now)).flatten() {
+                        tracing::info!(?away, "the cluster is back");
                     }
                 }
+                Err(error) if absence.failed(kind, now) => {
+                    let text = format!("the cluster cannot be watched: {error}; routes stay");
+                    if publish.send(News::Trouble(text)).await.is_err() {
+                        return;
+                    }
+                }
+                Err(_) => {}
             }
         }
     }
@@ -139,6 +148,16 @@ impl Member {
         }
         objects
     }
+}
+
+/// Takes in an event: whether the cluster has answered, and whether anything has changed.
+fn take<K: kube::Resource, T: PartialEq>(
+    event: Result<Event<K>, watcher::Error>,
+    listed: &mut Listed<T>,
+    convert: impl Fn(&K) -> Option<T>,
+) -> Result<(bool, bool), watcher::Error> {
+    let event = event?;
+    Ok((is_answer(&event), listed.take(event, convert)))
 }
 
 /// An object without what changes all the time and means nothing here.

@@ -1,0 +1,7 @@
+//! A dashboard before a real hub API, as browsers use it.
+
+mod answer;
+mod bed;
+mod rights;
+mod sharing;
+mod tls;
