@@ -29,7 +29,7 @@ pub struct FederatedStatusSpec {
     /// What a person should know, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// `Placed`, `Synced`, `Held`.
+    /// `Placed`, `Synced`; `Held` and `Served` where there is something to say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Each member that holds or should hold a leaf.

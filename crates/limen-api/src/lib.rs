@@ -14,6 +14,7 @@ mod federated_status;
 mod federated_type;
 mod global_ingress;
 mod kinds;
+mod networks;
 mod placement_policy;
 pub mod source;
 mod traffic_policy;
@@ -41,6 +42,7 @@ pub use federated_status::{
 pub use federated_type::{FederatedType, FederatedTypeSpec, Scope};
 pub use global_ingress::{GlobalIngress, GlobalIngressStatus};
 pub use kinds::{NATIVE, kind};
+pub use networks::{NetworksError, parse_networks, read_networks};
 pub use placement_policy::{
     ClusterName, OnConflictSpec, OnDeleteSpec, OverrideSpec, PatchOperation, PlacementPolicy,
     PlacementPolicySpec, PlacementPolicyStatus, PlacementSpec, RolloutSpec, RootSelector,

@@ -39,7 +39,8 @@ pub(crate) async fn explain(client: &Client, what: &str, from: &str) -> Result<V
         .iter()
         .map(|odds| json!({"cluster": odds.cluster, "group": odds.group, "share": odds.share}));
     Ok(json!({
-        "rule": asked.rule, "global": asked.global, "backend": asked.backend, "gateway": gateway,
+        "rule": asked.rule, "global": asked.global, "backend": asked.backend,
+        "gateway": gateway.as_deref().unwrap_or("no gateway"),
         "steps": steps, "cluster": explanation.cluster, "odds": odds.collect::<Vec<_>>(),
     }))
 }

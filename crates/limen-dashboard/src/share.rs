@@ -81,7 +81,8 @@ pub(crate) async fn share(client: &Client, wish: ShareWish) -> Result<Value, Ref
         write(&api, own, &written, policy).await?;
     }
     Ok(json!({
-        "policy": written, "creates": own.is_none(), "gateway": gateway,
+        "policy": written, "creates": own.is_none(),
+        "gateway": gateway.as_deref().unwrap_or("no gateway"),
         "before": before, "after": after,
     }))
 }

@@ -41,7 +41,7 @@ pub(crate) async fn run(
     let withdrawing = async {
         shared.stop.cancelled().await;
         withdraw(&own);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         () = obey(&shared, news, &ready, edges) => {}

@@ -41,7 +41,7 @@ impl Asked {
     /// Where the client is: what was said, or what the table knows, or where the gateway is.
     fn places<'a>(&'a self, shared: &'a Shared) -> Vec<&'a str> {
         let options = &shared.options;
-        let known = self.client.map(|client| options.geography.places(client)).unwrap_or_default();
+        let known = self.client.map(|client| options.geography.names(client)).unwrap_or_default();
         let known = if self.from.is_empty() { known } else { &self.from };
         if known.is_empty() {
             return options.locality.region.as_deref().into_iter().collect();

@@ -12,9 +12,12 @@ use crate::connect::{ConnectError, SecretData, member_client};
 /// What a client is made from: a change takes a new one.
 pub(crate) type MadeFrom = (ClusterSpec, SecretData);
 
+/// Clients by the names of members.
+type Known = HashMap<String, (MadeFrom, Weak<ObjectApi>)>;
+
 /// The clients of members that somebody uses at present.
 #[derive(Clone, Default)]
-pub struct Connections(Arc<Mutex<HashMap<String, (MadeFrom, Weak<ObjectApi>)>>>);
+pub struct Connections(Arc<Mutex<Known>>);
 
 impl Connections {
     /// The client of a member: the one that others use, unless it was made from something else.
@@ -53,4 +56,37 @@ pub(crate) fn made_from(cluster: &Cluster, secret: Option<&SecretData>) -> MadeF
     let spec =
         ClusterSpec { endpoint, credentials, insecure_skip_tls_verify, ..ClusterSpec::default() };
     (spec, secret.cloned().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use limen_api::SecretReference;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_member_has_one_client_until_that_is_made_from_something_else() {
+        let mut cluster = Cluster::new(
+            "asia",
+            ClusterSpec {
+                endpoint: Some("https://127.0.0.1:1".to_owned()),
+                credentials: Some(SecretReference { name: "cluster-asia".to_owned() }),
+                insecure_skip_tls_verify: true,
+                ..ClusterSpec::default()
+            },
+        );
+        let token = |text: &str| SecretData::from([("token".to_owned(), text.as_bytes().to_vec())]);
+        let (connections, old) = (Connections::default(), token("old"));
+        let first = connections.to(&cluster, Some(&old)).await.unwrap();
+        // Where a member is says nothing about how to reach it.
+        cluster.spec.region = Some("asia-east1".to_owned());
+        let second = connections.to(&cluster, Some(&old)).await.unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        let renewed = connections.to(&cluster, Some(&token("new"))).await.unwrap();
+        assert!(!Arc::ptr_eq(&first, &renewed));
+        let from = made_from(&cluster, Some(&token("new")));
+        assert!(connections.known("asia", &from).is_some());
+        drop(renewed);
+        assert!(connections.known("asia", &from).is_none(), "nobody uses it any more");
+    }
 }

@@ -68,8 +68,14 @@ pub(crate) fn is_about(recorded: &str, root_uid: &str) -> bool {
 }
 
 /// The `FederatedStatus` of a root, if it differs from what was written last. States that have not
-/// changed keep their times.
-pub(crate) fn report(id: &ObjectId, root: &Root, members: &Members, now: &str) -> Option<Value> {
+/// changed keep their times. `unserved` is why its clients are not served as they should be.
+pub(crate) fn report(
+    id: &ObjectId,
+    root: &Root,
+    members: &Members,
+    unserved: Option<&str>,
+    now: &str,
+) -> Option<Value> {
     let written = root.written_report.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let written: Value = written.unwrap_or_default();
     let before: BTreeMap<&str, &Value> = written["spec"]["clusters"]
@@ -86,6 +92,8 @@ pub(crate) fn report(id: &ObjectId, root: &Root, members: &Members, now: &str) -
     let selected = root.plan.leaves.len() + root.plan.refused.len();
     let synced = leaves.iter().filter(|leaf| leaf.state == LeafState::Synced).count();
     let message = message(root, &leaves);
+    let conditions = conditions(root, &written, (synced, selected), (&message, unserved), now);
+    let message = if message.is_empty() { unserved.unwrap_or_default() } else { &message };
     let clusters: Vec<Value> = leaves
         .iter()
         .map(|leaf| {
@@ -104,7 +112,7 @@ pub(crate) fn report(id: &ObjectId, root: &Root, members: &Members, now: &str) -
             "generation": root.object["metadata"]["generation"].as_i64().unwrap_or(0)},
         "synced": format!("{synced}/{selected}"),
         "message": message,
-        "conditions": conditions(root, &written, synced, selected, &message, now),
+        "conditions": conditions,
         "clusters": clusters});
     if written["owners"] == owners && written["spec"] == spec {
         return None;
@@ -200,9 +208,8 @@ fn message(root: &Root, leaves: &[LeafReport]) -> String {
 fn conditions(
     root: &Root,
     written: &Value,
-    synced: usize,
-    selected: usize,
-    message: &str,
+    (synced, selected): (usize, usize),
+    (message, unserved): (&str, Option<&str>),
     now: &str,
 ) -> Value {
     let old = written["spec"]["conditions"].as_array();
@@ -224,6 +231,9 @@ fn conditions(
     ];
     if let Some((reason, _)) = &root.held {
         conditions.push(make("Held", true, "BlastRadius", &reason.to_string()));
+    }
+    if let Some(why) = unserved {
+        conditions.push(make("Served", false, "Traffic", why));
     }
     Value::Array(conditions)
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -110,15 +110,42 @@ async fn serve(listener: TcpListener, subject: Arc<Subject>) {
 type Refusal = (StatusCode, String);
 
 async fn answer(subject: &Subject, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let accepted = request.headers().get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    let program = accepted.is_some_and(|accepted| accepted.contains("json"));
+    let told = told(request.uri().path());
     let (status, body) = match act(subject, request).await {
         Ok(body) => (StatusCode::OK, body),
         Err((status, error)) => (status, json!({"error": error})),
     };
-    let mut response = Response::new(Full::new(Bytes::from(format!("{body}\n"))));
+    // A person with curl is told what happened; a program, and who asks for everything, gets it all.
+    let (text, kind) = match (program, body["error"].as_str(), told) {
+        (false, Some(error), _) => (error.to_owned(), "text/plain"),
+        (false, None, Some(told)) => (told, "text/plain"),
+        _ => (body.to_string(), "application/json"),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(format!("{text}\n"))));
     *response.status_mut() = status;
-    let json = http::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(kind));
     response
+}
+
+/// What has happened to a cluster after a request to such a path.
+fn told(path: &str) -> Option<String> {
+    let mut parts = path.trim_matches('/').split('/');
+    let ("clusters", name, what, None) =
+        (parts.next()?, parts.next()?, parts.next()?, parts.next())
+    else {
+        return None;
+    };
+    Some(match what {
+        "kill" => format!("{name} has lost power"),
+        "pause" => format!("{name} hangs"),
+        "partition-hub" => format!("the hub does not reach {name} any more"),
+        "partition-clients" => format!("clients do not reach {name} any more"),
+        "slow" => format!("{name} is slow"),
+        "restore" => format!("{name} is back"),
+        _ => return None,
+    })
 }
 
 async fn act(subject: &Subject, request: Request<Incoming>) -> Result<Value, Refusal> {
@@ -227,4 +254,18 @@ fn describe(member: &Member) -> Value {
     described["faults"] = json!(member.faults());
     described["pods"] = pods.collect();
     described
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_told_what_happened_to_a_cluster() {
+        assert_eq!(told("/clusters/asia/kill").as_deref(), Some("asia has lost power"));
+        assert_eq!(told("/clusters/asia/restore/").as_deref(), Some("asia is back"));
+        for path in ["/", "/clusters/asia", "/clusters/asia/explode", "/clusters/a/kill/b"] {
+            assert_eq!(told(path), None, "{path}");
+        }
+    }
 }

@@ -15,6 +15,7 @@
 //! The same syncer runs in the hub (push) and in a member (pull).
 
 mod fault;
+mod lean;
 mod leaves;
 mod object_api;
 mod observe;

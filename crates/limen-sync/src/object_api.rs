@@ -10,6 +10,8 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::lean::Lean;
+
 /// What a path segment or a query value must not hold as it is.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
@@ -218,7 +220,9 @@ impl ObjectApi {
         content_type: Option<&str>,
         body: Option<&Value>,
     ) -> kube::Result<Value> {
-        self.in_time(self.client.request(request(method, path, content_type, body)?)).await
+        let request = request(method, path, content_type, body)?;
+        let answer: Lean = self.in_time(self.client.request(request)).await?;
+        Ok(answer.0)
     }
 }
 

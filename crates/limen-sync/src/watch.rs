@@ -10,6 +10,7 @@ use limen_core::federated::Kind;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
+use crate::lean::Lean;
 use crate::object_api::{ObjectApi, escape, kind_path, request};
 
 /// How long one watch lasts before the next one takes over.
@@ -134,13 +135,13 @@ async fn watch_from(
         escape(version)
     );
     let request = request(Method::GET, &path, None, None)?;
-    let events = api.in_time(api.client().request_events::<Value>(request)).await?;
+    let events = api.in_time(api.client().request_events::<Lean>(request)).await?;
     let mut events = std::pin::pin!(events);
     let limit = Duration::from_secs(LASTING) + GRACE;
     while let Ok(Some(event)) = tokio::time::timeout(limit, events.next()).await {
         let (object, gone) = match event? {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
-            WatchEvent::Deleted(object) => (object, true),
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object.0, false),
+            WatchEvent::Deleted(object) => (object.0, true),
             WatchEvent::Bookmark(mark) => {
                 *version = mark.metadata.resource_version;
                 continue;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use limen_core::geography::Geography;
+use limen_api::read_networks;
 use limen_core::locality::{Coordinates, Locality};
 use limen_gateway::source::{ConfigFiles, Hub, Member};
 use limen_gateway::{AccessLogTo, Limits, Options};
@@ -91,9 +91,9 @@ pub(crate) struct Gateway {
     #[arg(long, value_name = "LAT,LON", allow_hyphen_values = true)]
     coordinates: Option<Coordinates>,
 
-    /// Where clients are: lines of a network and the regions or countries it is in
-    #[arg(long, value_name = "FILE")]
-    client_regions: Option<PathBuf>,
+    /// A table of networks: where clients are
+    #[arg(long, value_name = "FILE", alias = "client-regions")]
+    networks: Option<PathBuf>,
 
     /// Worker threads; as many as there are cores unless said otherwise
     #[arg(long)]
@@ -193,19 +193,13 @@ impl Gateway {
         );
     }
 
-    fn geography(&self) -> Result<Geography> {
-        let Some(path) = &self.client_regions else { return Ok(Geography::default()) };
-        let context = || format!("cannot use the table of client regions {}", path.display());
-        let text = std::fs::read_to_string(path).with_context(context)?;
-        text.parse().with_context(context)
-    }
-
     fn options(&self) -> Result<Options> {
         if self.http.is_empty() && self.https.is_empty() {
             bail!("say where to serve: --http ADDR, --https ADDR, or both");
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let defaults = Options::default();
+        let networks = self.networks.as_deref().map(read_networks).transpose()?;
         Ok(Options {
             name: self.name.clone().unwrap_or(defaults.name),
             http: self.http.clone(),
@@ -217,7 +211,7 @@ impl Gateway {
                 zone: self.zone.clone(),
                 coordinates: self.coordinates,
             },
-            geography: Arc::new(self.geography()?),
+            geography: Arc::new(networks.unwrap_or_default()),
             addresses: self.publish_address.clone(),
             workers: self.workers.unwrap_or(cores),
             trusted_proxies: self.trusted_proxies.clone(),

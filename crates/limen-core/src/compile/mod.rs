@@ -20,6 +20,7 @@ mod asked;
 mod canary;
 mod drain;
 mod hosts;
+mod lacking;
 mod member;
 mod policy;
 mod proof;
@@ -27,6 +28,7 @@ mod quorum;
 mod remarks;
 mod root;
 mod seen;
+mod tally;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -47,6 +49,7 @@ pub use quorum::{WayIn, quorum, reachable, remember};
 pub use remarks::{ODD_FOR, Remarks};
 pub use root::{BackendSource, HOST_ANNOTATION, Listed, ListedObject, PortName, Root, RootError};
 pub use seen::{Key, Node, SeenIngress, SeenService, ServiceKind, ServicePort, Slice};
+pub use tally::Tally;
 
 /// All members, by name.
 pub type Members = BTreeMap<Arc<str>, Member>;
@@ -76,7 +79,11 @@ pub fn compile(
     for (name, source) in &root.backends {
         let old = before.and_then(|before| find(&before.backends, name));
         let old: &[Target] = old.map_or(&[], |backend| &backend.targets);
-        let found = targets::of_backend(root, policy, source, members, old, now, &mut remarks);
+        let (found, lacking) =
+            targets::of_backend(root, policy, source, members, old, now, &mut remarks);
+        if !found.iter().any(is_ready) {
+            remarks.extend(lacking.said(name));
+        }
         backends.push(Backend { name: name.clone(), targets: found });
     }
     let ready = backends.iter().flat_map(|backend| &backend.targets).any(is_ready);

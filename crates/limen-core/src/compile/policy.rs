@@ -357,7 +357,6 @@ impl Policy {
             clusters: weights.clusters,
             matches: self.matches.clone(),
             sticky: self.sticky,
-            canary: None,
         };
         (split != Split::default()).then_some(split)
     }

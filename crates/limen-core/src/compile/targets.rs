@@ -1,6 +1,7 @@
 //! Every member's way in for one backend.
 
 use super::Members;
+use super::lacking::{Lack, Lacking};
 use super::member::Member;
 use super::policy::{Group, Policy};
 use super::root::{BackendSource, Listed, ListedObject, PortName, Root};
@@ -18,7 +19,8 @@ struct Way {
     group: Option<String>,
 }
 
-/// The targets of a backend. `old` are those of the last compile.
+/// The targets of a backend, and what clusters lack to be among them. `old` are those of the last
+/// compile.
 pub(super) fn of_backend(
     root: &Root,
     policy: &Policy,
@@ -27,8 +29,8 @@ pub(super) fn of_backend(
     old: &[Target],
     now: i64,
     remarks: &mut Vec<String>,
-) -> Vec<Target> {
-    let mut targets = Vec::new();
+) -> (Vec<Target>, Lacking) {
+    let (mut targets, mut lacking) = (Vec::new(), Lacking::default());
     for (cluster, member) in members {
         if !member.complete() {
             // What is not known to be gone is still there.
@@ -37,12 +39,12 @@ pub(super) fn of_backend(
         }
         let ways = match source {
             BackendSource::Service { name, port } => {
-                of_leaf(root, policy, cluster, member, name, port, remarks)
+                of_leaf(root, policy, (cluster, member), (name, port), remarks, &mut lacking)
             }
             BackendSource::Balancers => vec![of_balancer(root, member)],
             BackendSource::Listed(all) => {
                 let here = all.iter().filter(|listed| listed.cluster == **cluster);
-                here.filter_map(|listed| of_listed(member, listed, remarks)).collect()
+                here.filter_map(|listed| of_listed(member, listed, remarks, &mut lacking)).collect()
             }
         };
         for way in ways {
@@ -55,7 +57,7 @@ pub(super) fn of_backend(
         targets = old.iter().cloned().map(|old| Target { drained_percent: 100, ..old }).collect();
     }
     targets.sort_by(|one, other| (&one.cluster, &one.group).cmp(&(&other.cluster, &other.group)));
-    targets
+    (targets, lacking)
 }
 
 fn last_known<'a>(old: &'a [Target], cluster: &str) -> impl Iterator<Item = &'a Target> {
@@ -76,11 +78,10 @@ fn known_again(target: &Target, member: &Member) -> Target {
 fn of_leaf(
     root: &Root,
     policy: &Policy,
-    cluster: &str,
-    member: &Member,
-    name: &str,
-    port: &PortName,
+    (cluster, member): (&str, &Member),
+    (name, port): (&str, &PortName),
     remarks: &mut Vec<String>,
+    lacking: &mut Lacking,
 ) -> Vec<Way> {
     let key = (root.namespace.clone(), root.reference.name.clone());
     let leaf = member.ingress(&key).filter(|leaf| leaf.root_uid.as_ref() == Some(&root.uid));
@@ -96,7 +97,16 @@ fn of_leaf(
         let service = (root.namespace.clone(), other.unwrap_or(name).to_owned());
         // The member's Ingress leads to the Service that the root names, and to no other.
         let leaf = Some(leaf).filter(|_| other.is_none());
-        let Some(mut way) = of_service(member, &service, port, leaf) else { continue };
+        let mut way = match of_service(member, &service, port, leaf) {
+            Ok(way) => way,
+            Err(lack) => {
+                lacking.note(&service, lack, cluster);
+                continue;
+            }
+        };
+        if way.ready == Some(0) {
+            lacking.note(&service, Lack::Pods, cluster);
+        }
         if let Some(group) = group {
             way.group = Some(group.name.clone());
         }
@@ -126,10 +136,21 @@ fn of_balancer(root: &Root, member: &Member) -> Way {
     Way { addresses, local_addresses, ready: Some(member.ready_endpoints(&key)), ..Way::default() }
 }
 
-fn of_listed(member: &Member, listed: &Listed, remarks: &mut Vec<String>) -> Option<Way> {
+fn of_listed(
+    member: &Member,
+    listed: &Listed,
+    remarks: &mut Vec<String>,
+    lacking: &mut Lacking,
+) -> Option<Way> {
     let group = listed.group_name();
     let way = match &listed.object {
-        ListedObject::Service(key, port) => of_service(member, key, port, None),
+        ListedObject::Service(key, port) => {
+            let way = of_service(member, key, port, None).ok();
+            if way.as_ref().is_some_and(|way| way.ready == Some(0)) {
+                lacking.note(key, Lack::Pods, &listed.cluster);
+            }
+            way
+        }
         ListedObject::Ingress(key) => member.ingress(key).map(|ingress| {
             let (addresses, protocol) = served(ingress);
             Way { addresses, protocol, ..Way::default() }
@@ -149,9 +170,9 @@ fn of_service(
     key: &Key,
     port: &PortName,
     leaf: Option<&SeenIngress>,
-) -> Option<Way> {
-    let service = member.service(key)?;
-    let port = find_port(service, port)?;
+) -> Result<Way, Lack> {
+    let service = member.service(key).ok_or(Lack::Service)?;
+    let port = find_port(service, port).ok_or(Lack::Port)?;
     let ready = match service.kind {
         ServiceKind::ExternalName => None,
         _ => Some(member.ready_endpoints(key)),
@@ -168,14 +189,14 @@ fn of_service(
         && service.kind == ServiceKind::ExternalName
     {
         let address = Address { host: name.clone(), port: port.port };
-        return Some(way(vec![address], port.protocol));
+        return Ok(way(vec![address], port.protocol));
     }
     if member.pods_reachable {
-        return Some(way(member.pods(key, &port.name), port.protocol));
+        return Ok(way(member.pods(key, &port.name), port.protocol));
     }
     if let Some(leaf) = leaf.filter(|leaf| !leaf.addresses.is_empty()) {
         let (addresses, protocol) = served(leaf);
-        return Some(way(addresses, protocol));
+        return Ok(way(addresses, protocol));
     }
     if !service.balancers.is_empty() {
         let mut hosts: Vec<_> = service
@@ -184,10 +205,10 @@ fn of_service(
             .map(|host| Address { host: host.clone(), port: port.port })
             .collect();
         hosts.sort();
-        return Some(way(hosts, port.protocol));
+        return Ok(way(hosts, port.protocol));
     }
     let nodes = port.node_port.map(|number| member.node_ports(number)).unwrap_or_default();
-    Some(way(nodes, port.protocol))
+    Ok(way(nodes, port.protocol))
 }
 
 fn find_port<'a>(service: &'a SeenService, wanted: &PortName) -> Option<&'a ServicePort> {

@@ -46,6 +46,6 @@ pub use plan::{Plan, capacity};
 pub use readiness::{OwnKnowledge, Readiness, readiness};
 pub use smooth::SmoothWeights;
 pub use two::{slow_start_share, two_choices};
-pub use utilisation::{LOAD_HEADER, capacity_at, utilisation};
+pub use utilisation::{LOAD_HEADER, capacity_at, known_capacity, utilisation};
 pub use vantages::Vantages;
 pub use waterfall::{Claim, Division, divide};

@@ -22,6 +22,18 @@ pub fn utilisation(report: &str) -> Option<f64> {
     found.filter(|value| value.is_finite() && (0.0..=100.0).contains(value))
 }
 
+/// What a target can take, by what people have declared and by what it says of itself.
+///
+/// What is declared is a ceiling: whoever declared it may know of a limit that the target does not
+/// see, such as a database behind it. Below that the target knows better: one that is busier than
+/// was expected gets less. Where nothing is declared, what it says is all that is known.
+pub fn known_capacity(declared: Option<f64>, reported: Option<f64>) -> Option<f64> {
+    match (declared, reported) {
+        (Some(declared), Some(reported)) => Some(declared.min(reported)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// The capacity of a target that is this busy with this many requests in a second.
 ///
 /// Below a tenth of its strength nothing can be said: then it has room, and the answer is nothing.

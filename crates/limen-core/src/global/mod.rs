@@ -16,8 +16,8 @@ pub use dns::DnsRules;
 pub use host::for_host;
 pub use target::{Address, Capacity, Protocol, Target, Verdict, Verdicts};
 pub use traffic::{
-    Affinity, Canary, ClientLimit, HeaderMatch, HealthCheck, HealthCheckKind, Mirror, Outliers,
-    Residency, Retries, Split, Timeouts, TrafficRules, UpstreamTls,
+    Affinity, ClientLimit, HeaderMatch, HealthCheck, HealthCheckKind, Mirror, Outliers, Residency,
+    Retries, Split, Timeouts, TrafficRules, UpstreamTls,
 };
 
 /// The compiled form of one root.

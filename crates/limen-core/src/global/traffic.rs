@@ -85,9 +85,6 @@ pub struct Split {
     /// Keep a client with the group it was given first.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub sticky: bool,
-    /// The steps of a canary, when the weights move by themselves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub canary: Option<Canary>,
 }
 
 /// Requests that are sent to a group.
@@ -109,24 +106,6 @@ pub struct HeaderMatch {
     pub percent: Option<u8>,
     /// The group.
     pub group: String,
-}
-
-/// A canary that moves by itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Canary {
-    /// The group that is on trial.
-    pub group: String,
-    /// Its share in percent, step by step.
-    pub steps: Vec<u8>,
-    /// How long each step is watched.
-    pub step_seconds: u32,
-    /// The share of answers, in percent, that must not be 5xx.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min_success_percent: Option<f64>,
-    /// How slow one answer in a hundred may be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_p99_milliseconds: Option<u32>,
 }
 
 /// Which clients may be served where.

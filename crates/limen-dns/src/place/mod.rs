@@ -2,34 +2,18 @@
 //! everybody else where this server is.
 
 mod database;
-mod networks;
 #[cfg(test)]
 mod tests;
 
 use std::net::IpAddr;
 use std::path::Path;
 
+use limen_api::{NetworksError, read_networks};
+use limen_core::geography::Geography;
+pub(crate) use limen_core::geography::Place;
 use limen_core::locality::Locality;
 
 use database::Database;
-use networks::Networks;
-
-/// Where a client is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Place {
-    pub(crate) locality: Locality,
-    /// Two letters, in upper case.
-    pub(crate) country: Option<String>,
-}
-
-impl Place {
-    /// What residency rules may call it. Countries are written in either case.
-    pub(crate) fn names(&self) -> Vec<String> {
-        let Locality { region, zone, .. } = &self.locality;
-        let lower = self.country.as_ref().map(|country| country.to_ascii_lowercase());
-        [region, zone, &self.country, &lower].into_iter().flatten().cloned().collect()
-    }
-}
 
 /// What an address leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,13 +33,8 @@ const FROM_DATABASE: u64 = 1 << 62;
 #[derive(Debug, thiserror::Error)]
 pub enum PlacesError {
     /// The table of networks cannot be used.
-    #[error("the networks in {path} cannot be used: {error}")]
-    Networks {
-        /// The file.
-        path: String,
-        /// What is wrong, and in which line.
-        error: String,
-    },
+    #[error(transparent)]
+    Networks(#[from] NetworksError),
     /// The database cannot be used.
     #[error("the database {path} cannot be used: {error}; give an MMDB file")]
     Database {
@@ -70,7 +49,7 @@ pub enum PlacesError {
 #[derive(Default)]
 pub(crate) struct Places {
     here: Place,
-    networks: Networks,
+    networks: Geography,
     database: Option<Database>,
 }
 
@@ -81,17 +60,7 @@ impl Places {
         networks: Option<&Path>,
         database: Option<&Path>,
     ) -> Result<Self, PlacesError> {
-        let networks = match networks {
-            None => Networks::default(),
-            Some(path) => {
-                let failed = |error: String| PlacesError::Networks {
-                    path: path.display().to_string(),
-                    error,
-                };
-                let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
-                Networks::parse(&text).map_err(failed)?
-            }
-        };
+        let networks = networks.map(read_networks).transpose()?.unwrap_or_default();
         let database = match database {
             None => None,
             Some(path) => Some(Database::open(path).map_err(|error| PlacesError::Database {
@@ -133,7 +102,7 @@ impl Places {
         }
         let from_database = || self.database.as_ref()?.place(address);
         let place = if found.key & FROM_DATABASE == 0 {
-            self.networks.place(found.key)
+            u32::try_from(found.key).ok().and_then(|key| self.networks.place(key)).cloned()
         } else {
             from_database()
         };

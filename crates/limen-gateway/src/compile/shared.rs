@@ -54,8 +54,9 @@ impl Shared {
         question: Question,
         tls: Option<&Arc<UpstreamTls>>,
     ) -> Arc<Health> {
-        let make = || Health::new(question.clone(), tls.cloned());
-        let (health, new) = get_or_make(&mut self.probes, question.clone(), make);
+        let key = question.clone();
+        let make = || Health::new(question, tls.cloned());
+        let (health, new) = get_or_make(&mut self.probes, key, make);
         if new {
             self.new_probes.push(Arc::downgrade(&health));
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use limen_core::decide::{Claim, Plan, Vantage, capacity_at, divide, ramp};
+use limen_core::decide::{Claim, Plan, Vantage, capacity_at, divide, known_capacity, ramp};
 use limen_core::edge::Peer;
 use limen_core::global;
 
@@ -68,7 +68,7 @@ fn planned(ingress: &Ingress, backend: &global::Backend, from: Vantage) -> (Vant
     (from, plan)
 }
 
-/// What targets can take. Where they say themselves how busy they are, that counts.
+/// What targets can take, as far as that is declared or they say how busy they are.
 fn capacities(
     backend: &Backend,
     rates: &Rates,
@@ -87,7 +87,8 @@ fn capacities(
             Some(sent.next()?.requests_per_second)
         };
         let others: f64 = peers.values().filter_map(|(peer, _)| here(peer)).sum();
-        state.flow.capacity(|load| capacity_at(own + others, load)).or(state.capacity)
+        let reported = state.flow.capacity(|load| capacity_at(own + others, load));
+        known_capacity(state.capacity, reported)
     };
     (0..backend.targets.len()).map(capacity).collect()
 }

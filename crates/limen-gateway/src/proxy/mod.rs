@@ -19,6 +19,8 @@ mod exchange;
 mod forward;
 mod headers;
 mod mirror;
+#[cfg(test)]
+mod no_allocation;
 mod refusal;
 mod tunnel;
 mod who;

@@ -40,7 +40,7 @@ pub(crate) fn ask_of(backend: &Backend, options: &Options, client: IpAddr) -> As
 
 /// The residency rules that hold for a client. Whom no table places is where the gateway is.
 pub(crate) fn residency(backend: &Backend, options: &Options, client: Option<IpAddr>) -> u64 {
-    let found = client.map(|client| options.geography.places(client)).unwrap_or_default();
+    let found = client.map(|client| options.geography.names(client)).unwrap_or_default();
     let places = found.iter().chain(options.locality.region.iter().filter(|_| found.is_empty()));
     // Hardly anybody is in more places than these.
     let mut names = [""; 8];

@@ -145,6 +145,36 @@ async fn two_gateways_together_send_a_cluster_no_more_than_its_capacity() {
 }
 
 #[tokio::test]
+async fn a_cluster_that_says_it_is_idle_gets_no_more_than_was_declared() {
+    let idle = Upstream::http(|_| async {
+        let mut answer = answer("near");
+        let load = http::HeaderValue::from_static("TEXT application_utilization=0.2");
+        answer.headers_mut().insert("endpoint-load-metrics", load);
+        answer
+    })
+    .await;
+    let far = Upstream::named("far").await;
+    let failover = vec!["near".into(), "far".into()];
+    let rules = TrafficRules { failover, ..TrafficRules::default() };
+    let mut near = target("near", &[idle.address]);
+    near.capacity.requests_per_second = Some(5.0);
+    let targets = vec![near, target("far", &[far.address])];
+    let bed = Arc::new(Bed::new(with_traffic(global(targets), rules)).await);
+    let (stop, stopped) = watch::channel(false);
+    let client = tokio::spawn(load(bed.clone(), Duration::from_millis(10), stopped));
+    eventually("what it says is heard", async || {
+        let targets = bed.admin("/targets").await.body.replace(' ', "");
+        targets.contains("\"utilisation\":0.")
+    })
+    .await;
+    // By its own word it could take five times what it gets, and soon everything.
+    eventually("the rest goes elsewhere for good", async || far.hits() > 600).await;
+    stop.send_replace(true);
+    client.await.unwrap();
+    assert!(idle.hits() > 0);
+}
+
+#[tokio::test]
 async fn a_cluster_that_says_it_is_busy_gets_no_more_than_it_can_take() {
     // It says that it is twice as busy as it can be with whatever comes: its capacity is half.
     let busy = Upstream::http(|_| async {

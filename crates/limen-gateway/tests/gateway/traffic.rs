@@ -159,8 +159,10 @@ async fn clients_are_served_only_where_residency_allows() {
     };
     let both = vec![place("europe", &europe, "eu-west"), place("america", &america, "us-east")];
     let mut options = options();
-    let table = "127.0.1.0/24 eu-central de\n127.0.2.0/24 us-east us\n";
-    options.geography = Arc::new(table.parse().unwrap());
+    let table = "networks:\n\
+        - { cidr: 127.0.1.0/24, region: eu-central, country: DE }\n\
+        - { cidr: 127.0.2.0/24, region: us-east, country: US }\n";
+    options.geography = Arc::new(limen_api::parse_networks(table).unwrap());
     let all = objects([with_traffic(global(both.clone()), rules.clone())]);
     let bed = Bed::with(options, all).await;
     for _ in 0..10 {

@@ -163,7 +163,7 @@ impl World {
             status::merged(root).map(|status| self.front.shown(id, status)).filter(|status| {
                 root.written_status.as_ref() != Some(status) && root.object["status"] != *status
             });
-        letter.report = status::report(id, root, &self.members, now);
+        letter.report = status::report(id, root, &self.members, self.front.trouble(id), now);
         letter.known = root.written_report.is_some();
         letter
     }

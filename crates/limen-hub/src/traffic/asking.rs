@@ -124,7 +124,7 @@ impl Picture {
         &self,
         at: Option<&str>,
         places: &[&str],
-    ) -> Result<(String, Vantage), AskError> {
+    ) -> Result<(Option<String>, Vantage), AskError> {
         let gateways = || self.edges.iter().filter(|(_, edge)| edge.spec.kind == EdgeKind::Gateway);
         let near = |edge: &Edge| {
             edge.spec.locality.region.as_deref().is_some_and(|region| places.contains(&region))
@@ -141,7 +141,7 @@ impl Picture {
         let Some((name, edge)) = chosen else {
             let region = places.first().map(|place| (*place).to_owned());
             let here = Locality { region, ..Locality::default() };
-            return Ok(("no gateway".to_owned(), Vantage { here, ..Vantage::default() }));
+            return Ok((None, Vantage { here, ..Vantage::default() }));
         };
         let mut latencies = BTreeMap::new();
         for target in edge.status.iter().flat_map(|status| &status.targets) {
@@ -150,7 +150,7 @@ impl Picture {
                 *known = f64::min(*known, latency);
             }
         }
-        Ok((name.clone(), Vantage { here: edge.spec.locality.clone(), latencies }))
+        Ok((Some(name.clone()), Vantage { here: edge.spec.locality.clone(), latencies }))
     }
 
     /// Where a client would be sent; nothing if nobody serves what it asks for.
@@ -161,6 +161,13 @@ impl Picture {
         };
         let globals = self.globals.iter().map(|(name, global)| (name.as_str(), global));
         asked(globals, what, client, from, wanted)
+    }
+
+    /// The paths that are served of a host.
+    pub fn paths_of(&self, host: &str) -> Vec<&str> {
+        let rules = self.globals.values().flat_map(|global| &global.rules);
+        let here = rules.filter(|rule| rule.host.eq_ignore_ascii_case(host));
+        here.flat_map(|rule| &rule.paths).map(|path| path.path.as_str()).collect()
     }
 
     /// The same with one compiled root under another policy.

@@ -62,11 +62,7 @@ impl Certificates {
 
     /// A GlobalIngress names these Secrets. Those that this may concern.
     fn name(&mut self, global: &Key, secrets: BTreeSet<Key>) -> BTreeSet<Key> {
-        let before = match secrets.is_empty() {
-            true => self.named.remove(global),
-            false => self.named.insert(global.clone(), secrets.clone()),
-        };
-        let before = before.unwrap_or_default();
+        let before = self.named.remove(global).unwrap_or_default();
         for secret in secrets.difference(&before) {
             *self.users.entry(secret.clone()).or_default() += 1;
         }
@@ -79,7 +75,11 @@ impl Certificates {
                 self.users.remove(secret);
             }
         }
-        before.symmetric_difference(&secrets).cloned().collect()
+        let concerned = before.symmetric_difference(&secrets).cloned().collect();
+        if !secrets.is_empty() {
+            self.named.insert(global.clone(), secrets);
+        }
+        concerned
     }
 }
 

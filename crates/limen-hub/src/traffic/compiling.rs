@@ -62,6 +62,11 @@ impl Known {
             && self.being_deleted() == other.being_deleted()
     }
 
+    /// The host that was made for it.
+    pub(super) fn made_host(&self) -> Option<&str> {
+        self.object["metadata"]["annotations"][HOST_ANNOTATION].as_str()
+    }
+
     pub(super) fn being_deleted(&self) -> bool {
         self.object["metadata"]["deletionTimestamp"].is_string()
     }
@@ -92,7 +97,12 @@ impl World {
     pub(super) fn forget(&mut self, id: &RootId) {
         self.unindex(id);
         let Some(known) = self.roots.remove(id) else { return };
-        (self.publish, self.prove) = (true, true);
+        self.prove = true;
+        self.compiled_to(id, known.compiled.as_ref(), None);
+        if id.kind == RootKind::Ingress && !known.remarks.is_empty() {
+            Arc::make_mut(&mut self.troubled).remove(&(id.namespace.clone(), id.name.clone()));
+            self.publish = true;
+        }
         if let Ok(root) = &known.root {
             let rivals = self.claims.remove(root);
             self.claimants_dirty(&rivals);
@@ -167,8 +177,9 @@ impl World {
             let text = format!("a GlobalIngress {} of somebody else is in the way", key.1);
             return self.remark(id, vec![text]);
         }
-        let before = self.globals.get(&key).filter(|written| written.root_uid == root.uid);
-        let before = before.map(|written| &*written.global);
+        let written = self.globals.get(&key).filter(|written| written.root_uid == root.uid);
+        let written = written.map(|written| &written.global);
+        let before = written.map(Arc::as_ref);
         let (granted, denied) = self.claims.granted(root);
         let (granted, unproven) = match &self.proving {
             None => (granted, Vec::new()),
@@ -196,18 +207,64 @@ impl World {
         let mut remarks: Vec<String> = denied.iter().map(ToString::to_string).collect();
         remarks.extend(unproven.iter().map(ToString::to_string));
         let changed = compiled.global.as_ref() != before;
+        let compiled_before = known.compiled.clone();
+        let copies = [compiled_before.as_ref(), written];
+        let global = compiled.global.map(|global| {
+            let same = copies.into_iter().flatten().find(|copy| ***copy == global).cloned();
+            same.unwrap_or_else(|| Arc::new(global))
+        });
+        self.compiled_to(id, compiled_before.as_ref(), global.as_ref());
         if let Some(known) = self.roots.get_mut(id) {
-            self.publish |= known.compiled.is_none() && compiled.global.is_some();
-            known.compiled = compiled.global.map(Arc::new);
+            known.compiled = global;
             known.odd.found(compiled.remarks, time);
             remarks.extend(known.odd.lasting(time).map(str::to_owned));
             self.odd_until.extend(known.odd.due(time).map(|due| (due, id.clone())));
         }
         if changed {
-            self.publish = true;
             self.records.push(Record::Global(key));
         }
         self.remark(id, remarks);
+    }
+
+    /// A root compiles to something else: others are told of it only where it matters to them.
+    fn compiled_to(
+        &mut self,
+        id: &RootId,
+        before: Option<&Arc<Global>>,
+        now: Option<&Arc<Global>>,
+    ) {
+        let same = match (before, now) {
+            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+            (before, now) => before.is_none() && now.is_none(),
+        };
+        if same {
+            return;
+        }
+        // A member without a load balancer is not unwell for want of it.
+        if id.kind != RootKind::Service {
+            let (before, now) = (before.map(Arc::as_ref), now.map(Arc::as_ref));
+            self.publish |= self.endpoints.replace(before, now);
+        }
+        if before.is_some() != now.is_some() {
+            match id.kind {
+                RootKind::Ingress => self.serve(id, now.is_some()),
+                RootKind::FederatedIngress => self.records.push(Record::Root(id.clone())),
+                RootKind::Service => {}
+            }
+        }
+    }
+
+    /// An Ingress has begun or ceased to be served, or got another host.
+    pub(super) fn serve(&mut self, id: &RootId, served: bool) {
+        let key = (id.namespace.clone(), id.name.clone());
+        let all = Arc::make_mut(&mut self.served);
+        if served {
+            let host = self.roots.get(id).and_then(Known::made_host);
+            all.insert(key, host.map(str::to_owned));
+        } else {
+            all.remove(&key);
+        }
+        self.publish = true;
     }
 
     /// Says what a person should know, once.
@@ -222,6 +279,15 @@ impl World {
             }
         }
         known.remarks = remarks;
+        if id.kind == RootKind::Ingress {
+            let key = (id.namespace.clone(), id.name.clone());
+            let troubled = Arc::make_mut(&mut self.troubled);
+            match known.remarks.is_empty() {
+                true => drop(troubled.remove(&key)),
+                false => drop(troubled.insert(key, known.remarks.join("; "))),
+            }
+            self.publish = true;
+        }
         self.records.push(Record::Root(id.clone()));
         self.records.push(Record::Global(id.global()));
     }

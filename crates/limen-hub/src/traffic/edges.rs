@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use limen_api::{ClusterStatus, Edge, TimedVerdict};
-use limen_core::compile::{HOST_ANNOTATION, Key, quorum, reachable, remember};
+use limen_core::compile::{Key, quorum, reachable, remember};
 use limen_core::edge::EdgeKind;
 use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
@@ -34,7 +34,9 @@ pub struct Front {
     /// Names and addresses of the gateways.
     addresses: BTreeSet<String>,
     /// Ingresses that gateways serve, with the host that was made for them.
-    roots: HashMap<Key, Option<String>>,
+    roots: Arc<HashMap<Key, Option<String>>>,
+    /// What people should know of Ingresses.
+    troubled: Arc<BTreeMap<Key, String>>,
     /// Whether ways in answer, and whether anything is ready behind them.
     verdicts: BTreeMap<String, (TimedVerdict, TimedVerdict)>,
 }
@@ -71,9 +73,15 @@ impl Front {
         status
     }
 
+    /// Why clients of an Ingress are not served, or not as it asks for.
+    pub(crate) fn trouble(&self, id: &ObjectId) -> Option<&str> {
+        let troubled = self.troubled.get(&key(id)).filter(|_| id.kind.kind == "Ingress");
+        troubled.map(String::as_str)
+    }
+
     pub(crate) fn same_for(&self, other: &Self, id: &ObjectId) -> bool {
         let key = key(id);
-        self.addresses_of(&key) == other.addresses_of(&key)
+        self.addresses_of(&key) == other.addresses_of(&key) && self.trouble(id) == other.trouble(id)
     }
 
     /// Adds what edges and endpoints show to the status of a member.
@@ -83,6 +91,14 @@ impl Front {
         {
             (verdicts.edge, verdicts.endpoints) = (edge.clone(), endpoints.clone());
         }
+    }
+}
+
+/// A verdict with the time since when it has been so.
+fn timed(verdict: Verdict, old: Option<&TimedVerdict>, since: i64) -> TimedVerdict {
+    match old.filter(|old| old.verdict == verdict) {
+        Some(old) => old.clone(),
+        None => TimedVerdict { verdict, since: jiff::Timestamp::from_second(since).ok().map(Time) },
     }
 }
 
@@ -163,52 +179,27 @@ impl World {
         if !self.dirty.is_empty() || !std::mem::take(&mut self.publish) {
             return;
         }
-        let live = self.live.iter().filter_map(|name| self.edges.get(name));
-        let addresses = live.flat_map(|edge| edge.spec.addresses.clone()).collect();
-        let mut roots = HashMap::new();
-        let mut endpoints: BTreeMap<&str, Verdict> = BTreeMap::new();
-        let mut federated = Vec::new();
-        for (id, known) in &self.roots {
-            let Some(global) = &known.compiled else { continue };
-            match id.kind {
-                RootKind::Ingress => {
-                    let host = known.object["metadata"]["annotations"][HOST_ANNOTATION].as_str();
-                    let key = (id.namespace.clone(), id.name.clone());
-                    roots.insert(key, host.map(str::to_owned));
-                }
-                RootKind::FederatedIngress => federated.push(id.clone()),
-                // A member without a load balancer is not unwell for want of it.
-                RootKind::Service => continue,
-            }
-            for target in global.backends.iter().flat_map(|backend| &backend.targets) {
-                let verdict = endpoints.entry(&target.cluster).or_default();
-                if *verdict != Verdict::Healthy && target.verdicts.endpoints != Verdict::Unknown {
-                    *verdict = target.verdicts.endpoints;
-                }
-            }
-        }
         let before = self.front.borrow().clone();
-        let timed = |verdict: Verdict, old: Option<&TimedVerdict>, since: i64| match old
-            .filter(|old| old.verdict == verdict)
-        {
-            Some(old) => old.clone(),
-            None => {
-                TimedVerdict { verdict, since: jiff::Timestamp::from_second(since).ok().map(Time) }
-            }
-        };
-        let mut verdicts = BTreeMap::new();
-        for name in self.links.keys() {
+        let live = self.live.iter().filter_map(|name| self.edges.get(name));
+        let addresses: BTreeSet<_> = live.flat_map(|edge| edge.spec.addresses.clone()).collect();
+        if addresses != before.addresses {
+            let listed = self.roots.keys().filter(|id| id.kind == RootKind::FederatedIngress);
+            listed.for_each(|id| self.records.push(Record::Root(id.clone())));
+        }
+        let verdicts = self.links.keys().map(|name| {
             let old = before.verdicts.get(&**name).cloned().or_else(|| self.written_verdicts(name));
             let edge = reachable(&self.judged, name);
-            let ready = endpoints.get(&**name).copied().unwrap_or_default();
             let edge = timed(edge.verdict, old.as_ref().map(|old| &old.0), edge.since);
+            let ready = self.endpoints.verdict(name);
             let ready = timed(ready, old.as_ref().map(|old| &old.1), now());
-            verdicts.insert(name.to_string(), (edge, ready));
-        }
-        for id in federated {
-            self.records.push(Record::Root(id));
-        }
-        let front = Arc::new(Front { addresses, roots, verdicts });
+            (name.to_string(), (edge, ready))
+        });
+        let front = Arc::new(Front {
+            addresses,
+            roots: self.served.clone(),
+            troubled: self.troubled.clone(),
+            verdicts: verdicts.collect(),
+        });
         self.front.send_if_modified(|now| {
             let modified = **now != *front;
             *now = front;

@@ -63,6 +63,7 @@ impl World {
             self.all_dirty();
         }
         if new {
+            self.publish = true;
             self.judge_policies();
         }
     }
@@ -70,6 +71,7 @@ impl World {
     pub(super) fn cluster_gone(&mut self, name: &str) {
         self.links.remove(name);
         self.members.remove(name);
+        self.publish = true;
         self.all_dirty();
         self.judge_policies();
     }

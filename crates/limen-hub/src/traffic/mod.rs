@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use limen_api::Edge;
-use limen_core::compile::{Claims, Key, Members};
+use limen_core::compile::{Claims, Key, Members, Tally};
 use limen_core::federated::Kind;
 use limen_core::global::Global;
 use limen_core::health::Judged;
@@ -153,6 +153,12 @@ struct World {
     front: watch::Sender<Arc<Front>>,
     /// Something of what is published may have changed.
     publish: bool,
+    /// Ingresses that gateways serve, with the host that was made for them.
+    served: Arc<HashMap<Key, Option<String>>>,
+    /// What people should know of Ingresses.
+    troubled: Arc<BTreeMap<Key, String>>,
+    /// Which clusters have ready endpoints.
+    endpoints: Tally,
     policies: BTreeMap<Key, KnownPolicy>,
     roots: HashMap<RootId, Known>,
     claims: Claims,
@@ -195,6 +201,9 @@ impl World {
             unspoken: BTreeMap::new(),
             front,
             publish: true,
+            served: Arc::default(),
+            troubled: Arc::default(),
+            endpoints: Tally::default(),
             policies: BTreeMap::new(),
             roots: HashMap::new(),
             claims: Claims::default(),

@@ -175,16 +175,20 @@ impl World {
         let Ok(read) = read else { return };
         let conditions = read.status.map(|status| status.conditions).unwrap_or_default();
         let message = conditions.first().map(|condition| condition.message.clone());
+        // One copy of what is as it was compiled.
+        let ids = roots_of(&key);
+        let mut compiled = ids.iter().filter_map(|id| self.roots.get(id)?.compiled.as_ref());
+        let same = compiled.find(|compiled| ***compiled == read.spec.global).cloned();
         let written = Written {
             root_uid: root_uid.to_owned(),
             uid: read.metadata.uid.unwrap_or_default(),
-            global: Arc::new(read.spec.global),
+            global: same.unwrap_or_else(|| Arc::new(read.spec.global)),
             message: message.unwrap_or_default(),
         };
         let before = self.globals.insert(key.clone(), written);
         let changed = before.is_none_or(|before| before.global != self.globals[&key].global);
         if changed {
-            self.dirty.extend(roots_of(&key));
+            self.dirty.extend(ids);
         }
     }
 
@@ -197,9 +201,11 @@ impl World {
     ) {
         let id = id(kind, key);
         let known = Known::new(object, root, self.options.domain.as_deref());
-        if self.roots.get(&id).is_some_and(|before| before.same(&known)) {
-            if let Some(before) = self.roots.get_mut(&id) {
-                before.object = known.object;
+        if let Some(before) = self.roots.get_mut(&id).filter(|before| before.same(&known)) {
+            let other_host = before.made_host() != known.made_host();
+            before.object = known.object;
+            if other_host && before.compiled.is_some() {
+                self.serve(&id, true);
             }
             return;
         }

@@ -109,14 +109,14 @@ impl Drain {
                     0 => "at once".to_owned(),
                     over => format!("in {over} s"),
                 };
-                match (self.dry_run, backends) {
-                    (true, 1) => println!("1 backend would leave {cluster} {how}."),
-                    (true, _) => println!("{backends} backends would leave {cluster} {how}."),
-                    (false, 1) => println!(
-                        "1 backend leaves {cluster} {how}; limen undrain {cluster} brings it back."
-                    ),
-                    (false, _) => println!(
-                        "{backends} backends leave {cluster} {how}; limen undrain {cluster} brings them back."
+                let what = match backends {
+                    1 => "the traffic of 1 backend".to_owned(),
+                    many => format!("the traffic of {many} backends"),
+                };
+                match self.dry_run {
+                    true => println!("{cluster} would lose {what} {how}."),
+                    false => println!(
+                        "{cluster} loses {what} {how}; limen undrain {cluster} brings it back."
                     ),
                 }
             }

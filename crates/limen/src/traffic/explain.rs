@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use limen_api::TrafficPolicy;
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+use limen_api::{TrafficPolicy, read_networks};
 use limen_core::compile::Asked;
 use limen_core::decide::Explanation;
-use limen_core::geography::Geography;
 use limen_hub::Picture;
 use serde_json::{Value, json};
 
@@ -26,7 +28,7 @@ the policy, or null when nobody would serve it any more.
 
 Examples:
   limen explain traffic shop.example/cart --from europe-west1
-  limen explain traffic shop.example --from 203.0.113.7 --geography networks.txt --at edge-1
+  limen explain traffic shop.example --from 203.0.113.7 --networks networks.yaml --at edge-1
   # What a policy would change, before it is applied
   limen explain traffic shop.example --dry-run -f policy.yaml")]
 pub(crate) struct Traffic {
@@ -34,7 +36,7 @@ pub(crate) struct Traffic {
     #[arg(value_name = "HOST[/PATH]")]
     what: String,
 
-    /// Where the client is: a region, or an address that --geography knows
+    /// Where the client is: a region, or an address that --networks knows
     #[arg(long, value_name = "IP|REGION")]
     from: Option<String>,
 
@@ -42,9 +44,9 @@ pub(crate) struct Traffic {
     #[arg(long, value_name = "GATEWAY")]
     at: Option<String>,
 
-    /// Where clients are by their addresses: lines of NETWORK PLACE...
-    #[arg(long, value_name = "FILE")]
-    geography: Option<PathBuf>,
+    /// A table of networks: where clients are
+    #[arg(long, value_name = "FILE", alias = "geography")]
+    networks: Option<PathBuf>,
 
     /// Show what this TrafficPolicy would change
     #[arg(long, short, value_name = "FILE", requires = "dry_run")]
@@ -70,15 +72,15 @@ impl Traffic {
             };
             let places = self.places()?;
             let places: Vec<&str> = places.iter().map(String::as_str).collect();
-            let picture = Picture::read(&self.hub.client().await?).await?;
+            let client = self.hub.client().await?;
+            let picture = Picture::read(&client).await?;
             let (gateway, from) = picture.vantage(self.at.as_deref(), &places)?;
             let asked = picture.ask((&host, &path), &places, &from);
             let Some(asked) = asked else {
-                bail!(
-                    "nobody serves {host}{path}; kubectl get globalingresses -A shows what is served"
-                );
+                bail!("nobody serves {host}{path}{}", why_not(&client, &picture, &host).await?);
             };
-            let Some(file) = &self.file else { return self.print(&gateway, &asked) };
+            let gateway = gateway.as_deref();
+            let Some(file) = &self.file else { return self.print(gateway, &asked) };
             let policy: TrafficPolicy = serde_json::from_value(read_manifest(file)?)
                 .with_context(|| format!("{} is no TrafficPolicy", file.display()))?;
             let changed = picture.with_policy(&asked.global, &policy.spec.policy);
@@ -90,8 +92,8 @@ impl Traffic {
                     let whole = json!({"gateway": gateway, "now": value(&asked), "then": then});
                     return print_value(self.output.format, &whole);
                 }
-                Format::Name => return self.print(&gateway, after.as_ref().unwrap_or(&asked)),
-                Format::Table | Format::Wide => print(&asked, &gateway),
+                Format::Name => return self.print(gateway, after.as_ref().unwrap_or(&asked)),
+                Format::Table | Format::Wide => print(&asked, gateway),
             }
             println!("\nunder {}:", file.display());
             print_change(&asked, after.as_ref());
@@ -99,7 +101,7 @@ impl Traffic {
         })
     }
 
-    fn print(&self, gateway: &str, asked: &Asked) -> Result<()> {
+    fn print(&self, gateway: Option<&str>, asked: &Asked) -> Result<()> {
         match self.output.format {
             Format::Json | Format::Yaml => {
                 let whole = json!({"gateway": gateway, "now": value(asked)});
@@ -123,14 +125,35 @@ impl Traffic {
     fn places(&self) -> Result<Vec<String>> {
         let Some(from) = &self.from else { return Ok(Vec::new()) };
         let Ok(address) = from.parse::<IpAddr>() else { return Ok(vec![from.clone()]) };
-        let Some(file) = &self.geography else {
-            bail!("nobody knows where {address} is; give --geography FILE, or a region for --from");
+        let Some(file) = &self.networks else {
+            bail!("nobody knows where {address} is; give --networks FILE, or a region for --from");
         };
-        let text = std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read {}", file.display()))?;
-        let table: Geography = text.parse().with_context(|| file.display().to_string())?;
-        Ok(table.places(address).to_vec())
+        Ok(read_networks(file)?.names(address).to_vec())
     }
+}
+
+/// What to say to somebody who asks for what nobody serves.
+async fn why_not(client: &Client, picture: &Picture, host: &str) -> Result<String> {
+    let paths = picture.paths_of(host);
+    if !paths.is_empty() {
+        return Ok(format!("; of {host} these paths are served: {}", paths.join(", ")));
+    }
+    let roots: Api<Ingress> = Api::all(client.clone());
+    let roots = roots.list(&ListParams::default()).await.context("cannot read Ingresses")?;
+    let wants = |root: &&Ingress| {
+        let rules = root.spec.iter().flat_map(|spec| spec.rules.iter().flatten());
+        rules.filter_map(|rule| rule.host.as_deref()).any(|own| own.eq_ignore_ascii_case(host))
+    };
+    let Some(root) = roots.iter().find(wants) else {
+        return Ok(
+            ": no Ingress has such a host; kubectl get globalingresses -A shows what is served"
+                .to_owned(),
+        );
+    };
+    let (name, namespace) = (root.name_any(), root.namespace().unwrap_or_default());
+    Ok(format!(
+        ": the Ingress {namespace}/{name} asks for it, and no cluster is ready for it yet; limen status ingress/{name} -n {namespace} says why"
+    ))
 }
 
 fn value(asked: &Asked) -> Value {
@@ -140,9 +163,17 @@ fn value(asked: &Asked) -> Value {
         "cluster": cluster, "steps": steps, "odds": odds})
 }
 
-fn print(asked: &Asked, gateway: &str) {
-    let rule = if asked.rule.is_empty() { "the default" } else { &asked.rule };
-    println!("{rule} of {}, backend {}, as seen by {gateway}", asked.global, asked.backend);
+fn print(asked: &Asked, gateway: Option<&str>) {
+    let rule = match asked.rule.as_str() {
+        "" => "the default".to_owned(),
+        path if path.starts_with('/') => format!("{path} of any host"),
+        rule => rule.to_owned(),
+    };
+    let seen = match gateway {
+        Some(gateway) => format!("as seen by {gateway}"),
+        None => "as a gateway where the client is would see it (there is none yet)".to_owned(),
+    };
+    println!("{rule}, a rule of {}, backend {}, {seen}", asked.global, asked.backend);
     for step in &asked.explanation.steps {
         println!("  {}: {}", step.rule, step.detail);
         println!("    keeps {}", listed(&step.kept));
@@ -151,9 +182,12 @@ fn print(asked: &Asked, gateway: &str) {
         }
     }
     let Some(cluster) = &asked.explanation.cluster else {
-        return println!("nothing can serve it");
+        return println!("no cluster may serve it: clients get 503");
     };
-    println!("goes to {cluster}");
+    match asked.explanation.odds.as_slice() {
+        [_] => println!("goes to {cluster}"),
+        _ => println!("goes to these, most to {cluster}"),
+    }
     let row = |odds: &limen_core::decide::Odds| {
         let group = odds.group.clone().unwrap_or_else(|| "-".to_owned());
         vec![odds.cluster.clone(), group, percent(odds.share)]

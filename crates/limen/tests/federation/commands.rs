@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::processes::{ApiServer, eventually};
@@ -109,6 +109,39 @@ async fn a_person_joins_looks_explains_releases_and_unjoins() {
     let stranger = hub.limen(&["unjoin", "nobody", "--yes"]);
     assert!(!stranger.succeeded());
     assert!(stranger.all().contains("there is no cluster nobody"), "{}", stranger.all());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_who_wonders_why_nobody_is_served_is_told() {
+    let (hub, a) = (ApiServer::hub(), ApiServer::member());
+    hub.join(&[&a]).await;
+    let roots: Api<Ingress> = Api::default_namespaced(hub.client().await);
+    for name in ["web", "younger"] {
+        let mut root = ingress();
+        root["metadata"]["name"] = json!(name);
+        let path = json!({"path": "/", "pathType": "Prefix",
+            "backend": root["spec"]["defaultBackend"]});
+        root["spec"] = json!({"rules": [{"host": "shop.test", "http": {"paths": [path]}}]});
+        let root = serde_json::from_value(root).unwrap();
+        roots.create(&PostParams::default(), &root).await.unwrap();
+        eventually_says(&hub, &["status", &format!("ingress/{name}")], &["synced 1/1"]).await;
+    }
+    let why = "shop.test/ belongs to the Ingress default/web, which is older";
+    eventually_says(&hub, &["status", "ingress/younger"], &["synced 1/1", why]).await;
+    let asked = hub.limen(&["explain", "traffic", "shop.test"]);
+    assert!(!asked.succeeded(), "{}", asked.all());
+    let words = "asks for it, and no cluster is ready for it yet; limen status ingress/";
+    assert!(asked.all().contains(words), "{}", asked.all());
+    let stranger = hub.limen(&["explain", "traffic", "nowhere.test"]).all();
+    assert!(stranger.contains("no Ingress has such a host"), "{stranger}");
+
+    // Once the host is free, nothing is said any more.
+    roots.delete("web", &DeleteParams::default()).await.unwrap();
+    eventually("it is forgotten", async || {
+        let said = hub.limen(&["status", "ingress/younger"]).all();
+        (said.contains("synced 1/1") && !said.contains("belongs to"), said)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -19,8 +19,10 @@ async fn clients_are_served_where_they_may_be_or_not_at_all() {
     let gateway = world
         .gateway(|options| {
             options.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
-            let table = "192.0.2.0/24 europe-west3 de\n198.51.100.0/24 us-east4 us\n";
-            options.geography = Arc::new(table.parse().unwrap());
+            let table = "networks:\n\
+                - { cidr: 192.0.2.0/24, region: europe-west3, country: DE }\n\
+                - { cidr: 198.51.100.0/24, region: us-east4, country: US }\n";
+            options.geography = Arc::new(limen_api::parse_networks(table).unwrap());
         })
         .await;
     let mut german = Connection::from_address(gateway, GERMAN);

@@ -136,7 +136,7 @@ fn edges_decide_by_majority_and_not_at_once() {
             healthy,
             ..TargetReport::default()
         }],
-        demand: Vec::new(),
+        ..EdgeReport::default()
     };
     let look = |before: &BTreeMap<_, _>, healthy: [bool; 3], now| {
         let reports = healthy.map(|healthy| report(now, healthy));

@@ -72,6 +72,31 @@ fn a_member_without_a_way_in_is_remarked_upon() {
 }
 
 #[test]
+fn a_backend_that_nobody_can_serve_is_remarked_upon_with_what_is_lacking() {
+    let without_service = member(&[(SeenKind::Ingress, leaf(Some("192.0.2.2")))]);
+    let ports = json!({"spec": {"ports": [{"name": "other", "port": 8080}]}});
+    let without_port = member(&[
+        (SeenKind::Service, service("web", &ports)),
+        (SeenKind::Ingress, leaf(Some("192.0.2.3"))),
+    ]);
+    let all = [
+        ("c1", serving("192.0.2.1", 0)),
+        ("c2", without_service),
+        ("c3", without_port),
+        ("c4", serving("192.0.2.4", 0)),
+    ];
+    let remarks = compiled(&members(all.clone()), None).remarks;
+    assert_eq!(
+        remarks,
+        ["nobody can serve web:80: no pod of the Service shop/web is ready in c1, c4; \
+          the Service shop/web has no such port in c3; there is no Service shop/web in c2"]
+    );
+    let mut all = members(all);
+    all.insert("c5".into(), serving("192.0.2.5", 1));
+    assert_eq!(compiled(&all, None).remarks, [""; 0], "one that can is enough");
+}
+
+#[test]
 fn only_members_that_hold_a_leaf_of_this_root_are_targets() {
     let mut other = leaf(Some("192.0.2.2"));
     other["metadata"]["labels"]["limen.dev/root-uid"] = json!("u-2");

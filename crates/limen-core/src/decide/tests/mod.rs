@@ -8,6 +8,7 @@ use super::*;
 
 mod laws;
 mod rules;
+mod words;
 
 use crate::global::{Address, Backend, Outliers, Split, Target, TrafficRules, Verdict, Verdicts};
 use crate::locality::Locality;

@@ -185,6 +185,22 @@ fn load_reports_are_read_in_both_forms() {
 }
 
 #[test]
+fn what_is_declared_is_a_ceiling_for_what_is_reported() {
+    for (declared, reported, expected) in [
+        (None, None, None),
+        (Some(300.0), None, Some(300.0)),
+        (None, Some(200.0), Some(200.0)),
+        // Busier than was expected.
+        (Some(300.0), Some(200.0), Some(200.0)),
+        // Idle, and yet somebody has said that it is enough.
+        (Some(300.0), Some(900.0), Some(300.0)),
+        (Some(0.0), Some(900.0), Some(0.0)),
+    ] {
+        assert_eq!(known_capacity(declared, reported), expected, "{declared:?} {reported:?}");
+    }
+}
+
+#[test]
 fn an_explanation_names_each_rule_with_what_it_dropped() {
     let backend = with_regions(backend());
     let rule = Residency { deny: vec!["us".into()], ..Residency::default() };

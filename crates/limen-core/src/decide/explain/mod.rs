@@ -1,5 +1,7 @@
 //! Why a request goes where it goes, rule by rule.
 
+mod words;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -81,11 +83,14 @@ pub fn explain<S: Sight>(question: &Question<'_, S>) -> Explanation {
     let residency = question.plan.residency(question.client);
     let all: Vec<usize> = (0..question.plan.targets()).collect();
     let mut steps = Vec::new();
-    let allowed = by_residency(question, all, residency, &mut steps);
-    let ready = by_readiness(question, allowed, &mut steps);
-    let weighed = by_split(question, ready, &mut steps);
-    let shares = shares(question, residency);
-    by_locality(question, &weighed, &shares, &mut steps);
+    let Shares { shares, crowded } = Shares::of(question, residency);
+    let mut left = by_residency(question, all, residency, &mut steps);
+    // What is left to say about nothing is said by the rule that left nothing.
+    if !left.is_empty() {
+        left = by_readiness(question, left, &mut steps);
+        left = by_split(question, left, &mut steps);
+        by_locality(question, &left, (&shares, crowded), &mut steps);
+    }
     let odds = |(target, share): (usize, f64)| {
         let target = &question.backend.targets[target];
         Odds { cluster: target.cluster.clone(), group: target.group.clone(), share }
@@ -99,12 +104,33 @@ pub fn explain<S: Sight>(question: &Question<'_, S>) -> Explanation {
 
 /// By target: the share of requests that it gets. They sum to one, or to nothing if there is
 /// nowhere to go.
-fn shares<S: Sight>(question: &Question<'_, S>, residency: u64) -> Vec<f64> {
-    let demand = if question.demand > 0.0 { question.demand } else { 1e-6 };
-    let claim = Claim { plan: question.plan, residency, demand };
-    let division = divide(&[claim], question.allowed, question.sight);
-    let both = division.expected[0].iter().zip(&division.crowded[0]);
-    both.map(|(expected, crowded)| (expected + crowded) / demand).collect()
+struct Shares {
+    shares: Vec<f64>,
+    /// Whether some go where there is no room.
+    crowded: bool,
+}
+
+impl Shares {
+    fn of<S: Sight>(question: &Question<'_, S>, residency: u64) -> Self {
+        let demand = if question.demand > 0.0 { question.demand } else { 1e-6 };
+        let claim = Claim { plan: question.plan, residency, demand };
+        let division = divide(&[claim], question.allowed, question.sight);
+        let both = division.expected[0].iter().zip(&division.crowded[0]);
+        let shares = both.map(|(expected, crowded)| (expected + crowded) / demand).collect();
+        let crowded = division.crowded[0].iter().sum::<f64>() > demand * 1e-6;
+        Self { shares, crowded }
+    }
+}
+
+/// What a target is called: its cluster, and its group where the cluster has several.
+fn name_of<S>(question: &Question<'_, S>, target: usize) -> String {
+    let targets = &question.backend.targets;
+    let target = &targets[target];
+    let alike = targets.iter().filter(|other| other.cluster == target.cluster).count();
+    match &target.group {
+        Some(group) if alike > 1 => format!("{} ({group})", target.cluster),
+        _ => target.cluster.clone(),
+    }
 }
 
 fn keep<S>(
@@ -115,16 +141,16 @@ fn keep<S>(
     steps: &mut Vec<Step>,
     reason: impl Fn(usize) -> Option<String>,
 ) -> Vec<usize> {
-    let cluster = |target: usize| question.backend.targets[target].cluster.clone();
     let mut step = Step { rule: rule.to_owned(), detail, ..Step::default() };
     let mut kept = Vec::new();
     for target in candidates {
+        let cluster = name_of(question, target);
         match reason(target) {
             None => {
-                step.kept.push(cluster(target));
+                step.kept.push(cluster);
                 kept.push(target);
             }
-            Some(reason) => step.dropped.push(Dropped { cluster: cluster(target), reason }),
+            Some(reason) => step.dropped.push(Dropped { cluster, reason }),
         }
     }
     steps.push(step);
@@ -140,15 +166,16 @@ fn by_residency<S>(
     if !question.plan.has_residency() {
         return candidates;
     }
-    let place = if question.client.is_empty() {
-        "nobody knows where the client is".to_owned()
-    } else {
-        format!("the client is in {}", question.client.join(", "))
+    let place = match question.client {
+        [] => "nobody knows where the client is".to_owned(),
+        places => format!("the client is in {}", places.join(", ")),
     };
     keep(question, "residency", place, candidates, steps, |target| {
         let region = question.backend.targets[target].locality.region.as_deref();
-        (!question.plan.allows(target, residency))
-            .then(|| format!("its region {} may not serve this client", region.unwrap_or("?")))
+        (!question.plan.allows(target, residency)).then(|| match region {
+            Some(region) => format!("{region} may not serve this client"),
+            None => "its region is not known, so that it may not serve this client".to_owned(),
+        })
     })
 }
 
@@ -157,17 +184,22 @@ fn by_readiness<S: Sight>(
     candidates: Vec<usize>,
     steps: &mut Vec<Step>,
 ) -> Vec<usize> {
-    let has_weight = |target: &&usize| question.plan.has_weight(**target);
-    let states =
-        candidates.iter().filter(has_weight).map(|target| question.sight.readiness(*target));
-    let best = states.min().unwrap_or(Readiness::Ready);
-    let detail = match best {
-        Readiness::Ready => "ready clusters are used".to_owned(),
-        _ => format!("nothing is ready, so that what is {} is fallen back to", best.name()),
-    };
+    let readiness = |target: usize| question.sight.readiness(target);
+    let why = |target: usize| words::unready(&question.backend.targets[target], readiness(target));
+    let weighed: Vec<usize> =
+        candidates.iter().copied().filter(|target| question.plan.has_weight(*target)).collect();
+    let best = weighed.iter().map(|target| readiness(*target)).min().unwrap_or(Readiness::Ready);
+    let reasons =
+        weighed.iter().map(|target| format!("{} {}", name_of(question, *target), why(*target)));
+    let detail = words::fallen_back(best, reasons.collect());
     keep(question, "readiness", detail, candidates, steps, |target| {
-        let found = question.sight.readiness(target);
-        (found != best).then(|| format!("it is {}", found.name()))
+        if readiness(target) == best {
+            return None;
+        }
+        Some(match question.plan.has_weight(target) {
+            true => format!("it {}", why(target)),
+            false => format!("it {}, and the weights give it nothing", why(target)),
+        })
     })
 }
 
@@ -176,32 +208,37 @@ fn by_split<S>(
     candidates: Vec<usize>,
     steps: &mut Vec<Step>,
 ) -> Vec<usize> {
-    let Some(split) = &question.rules.split else { return candidates };
-    let named = |(name, weight): (&String, &u32)| format!("{name} {weight}");
-    let weights: Vec<String> = split.groups.iter().chain(&split.clusters).map(named).collect();
-    let detail = format!("weights: {}", weights.join(", "));
+    let Some(detail) = question.rules.split.as_ref().and_then(words::split) else {
+        return candidates;
+    };
     keep(question, "split", detail, candidates, steps, |target| {
-        (!question.plan.has_weight(target)).then(|| "the split gives it nothing".to_owned())
+        (!question.plan.has_weight(target)).then(|| "the weights give it nothing".to_owned())
     })
 }
 
 fn by_locality<S>(
     question: &Question<'_, S>,
     candidates: &[usize],
-    shares: &[f64],
+    (shares, crowded): (&[f64], bool),
     steps: &mut Vec<Step>,
 ) {
-    let ordered = question.plan.preferred().filter(|(target, _)| candidates.contains(target));
-    let ordered: Vec<(usize, u16)> = ordered.collect();
-    let rule = if question.rules.failover.is_empty() { "locality" } else { "failover order" };
-    let wanted = question.demand;
-    let detail = format!("nearest first, while there is room for {wanted:.0} requests/s");
-    let order = ordered.iter().map(|(target, _)| *target).collect();
+    let order: Vec<usize> = question.plan.preferred().map(|(target, _)| target).collect();
+    let order: Vec<usize> =
+        order.into_iter().filter(|target| candidates.contains(target)).collect();
+    let (rule, first, before) = match question.rules.failover.is_empty() {
+        true => ("locality", "nearest first", "nearer clusters have room"),
+        false => ("failover", "in the order of the policy", "clusters before it have room"),
+    };
+    let limits = order.iter().filter_map(|target| {
+        let allowed = question.allowed[*target].filter(|allowed| allowed.is_finite())?;
+        Some((name_of(question, *target), allowed))
+    });
+    let detail = words::room(first, question.demand, limits.collect(), crowded);
     keep(question, rule, detail, order, steps, |target| {
         if shares[target] > 0.0 {
             return None;
         }
         let full = question.allowed[target].is_some_and(|allowed| allowed <= 0.0);
-        Some(if full { "it has no room" } else { "nearer ones have room" }.to_owned())
+        Some(if full { "it has no room" } else { before }.to_owned())
     });
 }
