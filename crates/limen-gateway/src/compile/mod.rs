@@ -50,6 +50,12 @@ struct Compiled {
     problems: Vec<String>,
 }
 
+/// Roots that are no more, and those that have to be compiled.
+struct Differences<'a> {
+    gone: Vec<Arc<Compiled>>,
+    changed: Vec<(&'a Key, &'a Arc<Global>)>,
+}
+
 impl Compiler {
     /// With `probe_all`, addresses are probed that nobody asks to be.
     pub(crate) fn new(here: Locality, tls: Arc<ServerTls>, probe_all: bool) -> Self {
@@ -89,7 +95,7 @@ impl Compiler {
 
     /// The snapshot for these objects, and the addresses that have to be probed from now on.
     pub(crate) fn compile(&mut self, objects: &Objects) -> (Snapshot, Vec<Weak<Health>>) {
-        let (gone, changed) = self.differences(objects);
+        let Differences { gone, changed } = self.differences(objects);
         for root in gone {
             self.compiled.remove(&root.key);
             self.tables.remove(&root);
@@ -108,11 +114,7 @@ impl Compiler {
         (self.tables.snapshot(&self.tls), self.shared.take_new_probes())
     }
 
-    /// Roots that are no more, and those that have to be compiled.
-    fn differences<'a>(
-        &mut self,
-        objects: &'a Objects,
-    ) -> (Vec<Arc<Compiled>>, Vec<(&'a Key, &'a Arc<Global>)>) {
+    fn differences<'a>(&mut self, objects: &'a Objects) -> Differences<'a> {
         let secrets = self.changed_secrets(objects);
         let (mut gone, mut changed) = (Vec::new(), Vec::new());
         // Both are in the order of their keys.
@@ -130,7 +132,7 @@ impl Compiler {
             }
         }
         gone.extend(known.cloned());
-        (gone, changed)
+        Differences { gone, changed }
     }
 
     /// The Secrets that are not what they were.

@@ -79,14 +79,14 @@ fn reached(
         return None;
     }
     let healthy = verdict != Verdict::Unhealthy && !ejected;
-    let mut reason = match health.map(|health| health.reason()) {
+    let mut reason = match health.map(Health::reason) {
         Some(reason) if verdict == Verdict::Unhealthy => reason,
         _ => "failures in a row".to_owned(),
     };
     while reason.len() > MAX_REASON {
         reason.pop();
     }
-    let since = health.map_or(now, |health| health.since());
+    let since = health.map_or(now, Health::since);
     let ago = i64::try_from(now.saturating_sub(since) / 1000).unwrap_or(0);
     Some(TargetReport {
         cluster: cluster.to_owned(),
@@ -94,7 +94,7 @@ fn reached(
         healthy,
         reason: (!healthy).then_some(reason),
         since: Some(clock - ago),
-        latency_milliseconds: health.and_then(|health| health.latency()),
+        latency_milliseconds: health.and_then(Health::latency),
     })
 }
 

@@ -55,7 +55,7 @@ fn backend(traffic: TrafficRules) -> Arc<Backend> {
     let tls = Arc::new(ServerTls::new(snapshot).unwrap());
     let coordinates = Some(Coordinates { latitude: 0.0, longitude: 0.0 });
     let here = Locality { coordinates, ..Locality::default() };
-    let (snapshot, _) = Compiler::new(here, tls).compile(&objects);
+    let (snapshot, _) = Compiler::new(here, tls, false).compile(&objects);
     snapshot.routes.find("a.test", "/").unwrap().1.backend.clone().unwrap()
 }
 
