@@ -14,8 +14,8 @@ TICK = os.sysconf("SC_CLK_TCK")
 class Result:
     """What one round of one proxy came to."""
 
-    def __init__(self, micros, rate, p99=None, failed=0):
-        self.micros, self.rate, self.p99, self.failed = micros, rate, p99, failed
+    def __init__(self, micros, rate, p99=None, failed=0, spoken=None):
+        self.micros, self.rate, self.p99, self.failed, self.spoken = micros, rate, p99, failed, spoken
 
 
 def processes(root):
@@ -129,12 +129,17 @@ def steady(pid, port, folder, seconds, rate, clients=32):
     return Result(used / max(len(rows), 1) * 1e6, len(rows) / seconds, p99, bad)
 
 
-def handshakes(pid, secure, seconds, resumed):
-    """One request after the other, each on a TLS connection of its own."""
+def handshakes(pid, secure, seconds, resumed, version):
+    """One request after the other, each on a TLS connection of its own.
+
+    All proxies speak the version that is asked for: resuming is another matter in TLS 1.2, which
+    then has no key exchange.
+    """
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = context.maximum_version = version
     request = b"GET /p0/item HTTP/1.1\r\nHost: h0.bench.test\r\nConnection: close\r\n\r\n"
-    session, count, odd = None, 0, 0
+    session, count, odd, spoken = None, 0, 0, None
     before, end = cpu(pid), time.monotonic() + seconds
     while time.monotonic() < end:
         with socket.create_connection(("127.0.0.1", secure)) as stream:
@@ -148,12 +153,12 @@ def handshakes(pid, secure, seconds, resumed):
                 except (ssl.SSLEOFError, ConnectionResetError):
                     pass
                 odd += answer[9:12] != b"200" or (session is not None and not tls.session_reused)
-                session = tls.session if resumed else None
+                session, spoken = tls.session if resumed else None, tls.cipher()[0]
                 count += 1
     used = cpu(pid) - before
     if odd:
         print(f"  handshakes on {secure}: {odd} of {count} were not what they should be")
-    return Result(used / max(count, 1) * 1e6, count / seconds)
+    return Result(used / max(count, 1) * 1e6, count / seconds, spoken=spoken)
 
 
 def hold(port, count):

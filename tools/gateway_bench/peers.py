@@ -48,7 +48,7 @@ def nginx_proxy(folder, hosts, paths, workers):
     proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
     proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
     proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Request-Id $request_id;
-    ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;
+    ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem; ssl_protocols TLSv1.2 TLSv1.3;
     server {{ listen 127.0.0.1:{PORT['nginx']} default_server backlog=4096;
     listen 127.0.0.1:{SECURE['nginx']} ssl http2 default_server backlog=4096; location /status {{ stub_status; }}
     location / {{ return 404; }} }}

@@ -1,11 +1,12 @@
 """What is measured, in which order, and the tables that come of it."""
 
+import ssl
 import statistics
 import threading
 
 from . import change, measure, peers
 
-TURNS = ["keep-alive", "new connection", "1 MB", "TLS new", "TLS resumed", "HTTP/2"]
+TURNS = ["keep-alive", "new connection", "1 MB", "TLS new", "TLS resumed", "TLS 1.2 new", "TLS 1.2 resumed", "HTTP/2"]
 OTHERS = ["half rate", "workers", "routes", "change", "idle"]
 ALL = TURNS + OTHERS
 
@@ -40,7 +41,8 @@ def once(bench, scenario, name, seconds):
     if scenario == "HTTP/2":
         return measure.h2load(pid, peers.SECURE[name], folder, seconds)
     if scenario.startswith("TLS"):
-        return measure.handshakes(pid, peers.SECURE[name], seconds, scenario == "TLS resumed")
+        version = ssl.TLSVersion.TLSv1_2 if "1.2" in scenario else ssl.TLSVersion.TLSv1_3
+        return measure.handshakes(pid, peers.SECURE[name], seconds, "resumed" in scenario, version)
     script = folder / "wrk.lua"
     close, big = scenario == "new connection", scenario == "1 MB"
     script.write_text(measure.lua(bench.hosts, bench.paths, close, big))
@@ -74,14 +76,14 @@ def each(rounds):
 def by_turns(bench, proxies, turns):
     """The rate of each proxy for requests on connections that are kept."""
     rates = {}
-    print("\n| scenario | proxy | CPU µs/request (median) | rounds | requests/s | p99, last round | Limen / this |")
+    print("\n| scenario | proxy | CPU µs/request (median) | rounds | requests/s | p99, or cipher | Limen / this |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for scenario in turns:
         results = interleaved(bench, proxies, lambda name, seconds: once(bench, scenario, name, seconds))
         for name, rounds in results.items():
             ratio = f"{micros(results['limen']) / micros(rounds):.2f}x" if "limen" in results else ""
-            p99 = rounds[-1].p99 or ""
-            print(f"| {scenario} | {name} | {micros(rounds):.1f} | {each(rounds)} | {rate(rounds):.0f} | {p99} | {ratio} |",
+            last = rounds[-1].p99 or rounds[-1].spoken or ""
+            print(f"| {scenario} | {name} | {micros(rounds):.1f} | {each(rounds)} | {rate(rounds):.0f} | {last} | {ratio} |",
                   flush=True)
             if scenario == "keep-alive":
                 rates[name] = rate(rounds)

@@ -89,7 +89,7 @@ fn found(value: &Value) -> Response<Full<Bytes>> {
 
 fn backends(snapshot: &Snapshot) -> Vec<&Arc<Backend>> {
     let mut backends: Vec<_> =
-        snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends).collect();
+        snapshot.ingresses.values().flat_map(|ingress| &ingress.backends).collect();
     backends.sort_by(|a, b| (&a.ingress, &a.name).cmp(&(&b.ingress, &b.name)));
     backends
 }
@@ -156,7 +156,7 @@ fn metrics(shared: &Shared, snapshot: &Snapshot) -> String {
 }
 
 fn routes(snapshot: &Snapshot) -> Value {
-    let mut ingresses: Vec<_> = snapshot.ingresses.iter().collect();
+    let mut ingresses: Vec<_> = snapshot.ingresses.values().collect();
     ingresses.sort_by(|a, b| a.label.cmp(&b.label));
     let ingresses: Vec<_> = ingresses
         .iter()

@@ -9,10 +9,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 use crate::admin;
-use crate::compile::Compiler;
+use crate::compile::{Compiler, Probed};
 use crate::edges::{Edges, TICK, withdraw};
 use crate::health::{Pace, keep_probing};
-use crate::snapshot::Snapshot;
 use crate::source::{News, Source};
 use crate::worker::Shared;
 use limen_api::source::Objects;
@@ -121,10 +120,10 @@ impl Control<'_> {
 
     fn tick(&mut self) {
         let snapshot = self.shared.snapshot.load_full();
-        self.edges.tick(&snapshot, &self.shared.options);
-        self.shared.rates.store(Arc::new(self.edges.wanted(&snapshot)));
+        self.edges.tick(&snapshot, self.compiler.probed(), &self.shared.options);
+        self.shared.rates.store(Arc::new(self.edges.wanted()));
         if let Some(objects) = &self.objects
-            && let Some(latencies) = latencies(&snapshot)
+            && let Some(latencies) = latencies(self.compiler.probed())
             && self.compiler.measured(&latencies)
         {
             tracing::info!(?latencies, "measured how near clusters are");
@@ -135,21 +134,17 @@ impl Control<'_> {
 
 /// How long a connection to each cluster takes, for those that are probed. Nothing while a cluster
 /// is being asked for the first time: what was measured of the others would make it seem far away.
-fn latencies(snapshot: &Snapshot) -> Option<BTreeMap<String, f64>> {
+fn latencies(probed: &Probed) -> Option<BTreeMap<String, f64>> {
     let mut latencies: BTreeMap<&str, f64> = BTreeMap::new();
     let mut waiting: BTreeSet<&str> = BTreeSet::new();
-    let backends = snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends);
-    for target in backends.flat_map(|backend| &backend.targets) {
-        let cluster = target.target.cluster.as_str();
-        for health in target.addresses.iter().filter_map(|address| address.health.as_ref()) {
-            match health.latency() {
-                Some(latency) => {
-                    let least = latencies.entry(cluster).or_insert(latency);
-                    *least = least.min(latency);
-                }
-                None if health.is_to_be_measured() => drop(waiting.insert(cluster)),
-                None => {}
+    for (cluster, health) in probed.iter() {
+        match health.latency() {
+            Some(latency) => {
+                let least = latencies.entry(cluster).or_insert(latency);
+                *least = least.min(latency);
             }
+            None if health.is_to_be_measured() => drop(waiting.insert(cluster)),
+            None => {}
         }
     }
     let known = waiting.iter().all(|cluster| latencies.contains_key(cluster));

@@ -25,6 +25,8 @@ pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     socket.set_reuseport(true)?;
+    // Connections inherit it.
+    socket.set_nodelay(true)?;
     socket.bind(address)?;
     Ok(socket)
 }

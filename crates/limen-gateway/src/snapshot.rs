@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use limen_core::decide::{OwnKnowledge, Plan, Readiness};
 use limen_core::global::{Affinity, ClientLimit, Global, HeaderMatch, Mirror, Outliers, Target};
-use limen_core::route::Routes;
+use limen_core::route::{Routes, Shelves};
 
 use crate::flow::Flow;
 use crate::metrics::{Count, TargetMetrics};
@@ -18,8 +18,8 @@ use limen_api::source::SecretData;
 #[derive(Default)]
 pub(crate) struct Snapshot {
     pub(crate) routes: Routes<Arc<Route>>,
-    /// In the order of their names.
-    pub(crate) ingresses: Vec<Arc<Ingress>>,
+    /// By label.
+    pub(crate) ingresses: Shelves<Arc<Ingress>>,
     pub(crate) certificates: Certificates,
     /// What is wrong with the objects, for people.
     pub(crate) problems: Vec<String>,
@@ -32,8 +32,8 @@ pub(crate) struct Ingress {
     /// `namespace/name`.
     pub(crate) label: String,
     pub(crate) global: Arc<Global>,
-    /// The Secrets that it was made with, to see whether it has to be made again.
-    pub(crate) secrets: Vec<(String, Option<Arc<SecretData>>)>,
+    /// The Secrets that it was made with, by name, to see whether it has to be made again.
+    pub(crate) secrets: Vec<String>,
     pub(crate) backends: Vec<Arc<Backend>>,
     /// With the names that they are for, in lower case.
     pub(crate) certificates: Vec<(Vec<Arc<str>>, Arc<rustls::sign::CertifiedKey>)>,
@@ -65,6 +65,8 @@ pub(crate) struct Backend {
     pub(crate) plan: Plan,
     pub(crate) targets: Vec<TargetState>,
     pub(crate) rules: Rules,
+    /// Whether any of its targets can take only so much.
+    pub(crate) limited: bool,
     /// Requests that clients have sent for it.
     pub(crate) asked: Arc<Count>,
 }
@@ -129,6 +131,12 @@ impl TargetState {
 }
 
 impl Ingress {
+    /// The names that it has certificates for, each with the number of its certificate.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (usize, &Arc<str>)> {
+        let numbered = self.certificates.iter().enumerate();
+        numbered.flat_map(|(number, (names, _))| names.iter().map(move |name| (number, name)))
+    }
+
     pub(crate) fn backend(&self, name: &str) -> Option<Arc<Backend>> {
         self.backends.iter().find(|backend| backend.name == name).cloned()
     }

@@ -17,13 +17,14 @@ use rustls::sign::CertifiedKey;
 
 use crate::snapshot::Snapshot;
 use limen_api::source::SecretData;
+use limen_core::route::Shelves;
 
 /// Certificates by the names that clients ask for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Certificates {
-    exact: HashMap<Arc<str>, Arc<CertifiedKey>>,
+    exact: Shelves<Arc<CertifiedKey>>,
     /// By what follows the asterisk and its dot.
-    wildcard: HashMap<Arc<str>, Arc<CertifiedKey>>,
+    wildcard: Shelves<Arc<CertifiedKey>>,
     /// Hosts whose clients must have a certificate, with the rules for it.
     mutual: HashMap<String, Mutual>,
 }
@@ -71,18 +72,21 @@ fn self_made() -> Result<CertifiedKey, CertificateError> {
 }
 
 impl Certificates {
-    /// Makes room for so many hosts.
-    pub(crate) fn reserve(&mut self, hosts: usize) {
-        self.exact.reserve(hosts);
+    /// Sets the certificate of a host in lower case, or that it has none.
+    pub(crate) fn set(&mut self, host: &Arc<str>, key: Option<&Arc<CertifiedKey>>) {
+        let (table, name) = match host.strip_prefix("*.") {
+            Some(rest) => (&mut self.wildcard, rest.into()),
+            None => (&mut self.exact, host.clone()),
+        };
+        match key {
+            Some(key) => table.insert(name, key.clone()),
+            None => table.remove(&name),
+        }
     }
 
-    /// Sets the certificate of a host in lower case, unless it has one.
-    pub(crate) fn add(&mut self, host: &Arc<str>, key: &Arc<CertifiedKey>) {
-        match host.strip_prefix("*.") {
-            Some(rest) => self.wildcard.entry(rest.into()),
-            None => self.exact.entry(host.clone()),
-        }
-        .or_insert_with(|| key.clone());
+    /// Asks no client for a certificate.
+    pub(crate) fn require_none(&mut self) {
+        self.mutual.clear();
     }
 
     /// Asks clients of a host for a certificate.
@@ -90,7 +94,8 @@ impl Certificates {
         self.mutual.insert(host.to_ascii_lowercase(), mutual.clone());
     }
 
-    fn get(&self, host: &str) -> Option<&Arc<CertifiedKey>> {
+    /// The certificate to show whoever asks for this host.
+    pub(crate) fn get(&self, host: &str) -> Option<&Arc<CertifiedKey>> {
         let wildcard = || self.wildcard.get(host.split_once('.')?.1);
         self.exact.get(host).or_else(wildcard)
     }

@@ -18,26 +18,26 @@
 mod host;
 mod paths;
 mod rules;
+mod shelves;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::global::PathType;
 
 pub use host::{HostBuffer, normal_host};
 use paths::Paths;
-pub use rules::HostRules;
-use rules::Place;
+pub use rules::{HostRules, Place};
+pub use shelves::Shelves;
 
-/// A table of rules. What leads where below one host is shared with other tables that have the
-/// same rules for it, so that a new table costs little where little has changed.
+/// A table of rules. A copy shares everything with its original, and what is changed in it costs
+/// what it changes.
 #[derive(Clone, Debug)]
 pub struct Routes<T> {
-    exact: HashMap<Arc<str>, Arc<Paths<T>>>,
+    exact: Shelves<Arc<Paths<T>>>,
     /// By what follows the asterisk and its dot.
-    wildcard: HashMap<Arc<str>, Arc<Paths<T>>>,
+    wildcard: Shelves<Arc<Paths<T>>>,
     any: Arc<Paths<T>>,
     default: Option<T>,
 }
@@ -79,7 +79,12 @@ pub enum MatchedHost {
 
 impl<T> Default for Routes<T> {
     fn default() -> Self {
-        Self { exact: HashMap::new(), wildcard: HashMap::new(), any: Arc::default(), default: None }
+        Self {
+            exact: Shelves::default(),
+            wildcard: Shelves::default(),
+            any: Arc::default(),
+            default: None,
+        }
     }
 }
 
@@ -102,29 +107,63 @@ impl<T: Clone> Routes<T> {
     pub fn add_host(&mut self, rules: &HostRules<T>) -> Option<RuleError> {
         let known = match &rules.place {
             Place::Any => &mut self.any,
-            Place::Exact(name) => self.exact.entry(name.clone()).or_default(),
-            Place::Wildcard(rest) => self.wildcard.entry(rest.clone()).or_default(),
+            Place::Exact(name) => self.exact.entry(name.clone()),
+            Place::Wildcard(rest) => self.wildcard.entry(rest.clone()),
         };
-        if known.is_empty() {
-            *known = rules.paths.clone();
-            return None;
+        add_to(known, rules)
+    }
+
+    /// Has these rules in one place, and no others. The first one for a path and kind of path
+    /// stays; the answer is about those that could not be added, by their number.
+    pub fn replace<'a>(
+        &mut self,
+        place: &Place,
+        all: impl IntoIterator<Item = &'a HostRules<T>>,
+    ) -> Vec<(usize, RuleError)>
+    where
+        T: 'a,
+    {
+        let mut paths = Arc::default();
+        let added = all.into_iter().map(|rules| add_to(&mut paths, rules)).enumerate();
+        let wrong = added.filter_map(|(number, error)| Some((number, error?))).collect();
+        let (table, name) = match place {
+            Place::Any => {
+                self.any = paths;
+                return wrong;
+            }
+            Place::Exact(name) => (&mut self.exact, name),
+            Place::Wildcard(rest) => (&mut self.wildcard, rest),
+        };
+        if paths.is_empty() {
+            table.remove(name);
+        } else {
+            table.insert(name.clone(), paths);
         }
-        let taken = Arc::make_mut(known).add_all(&rules.paths)?;
-        Some(RuleError::Taken { host: rules.host.clone(), path: taken })
+        wrong
     }
 }
 
-impl<T> Routes<T> {
-    /// Makes room for so many hosts.
-    pub fn reserve(&mut self, hosts: usize) {
-        self.exact.reserve(hosts);
+/// Adds all rules to those that a host has.
+fn add_to<T: Clone>(known: &mut Arc<Paths<T>>, rules: &HostRules<T>) -> Option<RuleError> {
+    if known.is_empty() {
+        *known = rules.paths.clone();
+        return None;
     }
+    let taken = Arc::make_mut(known).add_all(&rules.paths)?;
+    Some(RuleError::Taken { host: rules.host.clone(), path: taken })
+}
 
+impl<T> Routes<T> {
     /// Sets what is found when no rule matches, unless it is set already.
     pub fn set_default(&mut self, leads_to: T) -> bool {
         let free = self.default.is_none();
         self.default.get_or_insert(leads_to);
         free
+    }
+
+    /// Sets what is found when no rule matches, or that nothing is.
+    pub fn replace_default(&mut self, leads_to: Option<T>) {
+        self.default = leads_to;
     }
 
     /// What the rule leads to that matches best. The host must be in normal form.

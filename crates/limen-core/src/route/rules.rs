@@ -16,11 +16,13 @@ pub struct HostRules<T> {
 }
 
 /// Where in a table a host is.
-#[derive(Clone, Debug)]
-pub(super) enum Place {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// At its name.
     Exact(Arc<str>),
-    /// By what follows the asterisk and its dot.
+    /// At what follows the asterisk and its dot.
     Wildcard(Arc<str>),
+    /// With those that are for every host.
     Any,
 }
 
@@ -35,6 +37,23 @@ impl<T: Clone> HostRules<T> {
             Place::Exact(normal(host, host)?)
         };
         Ok(Self { host: host.to_owned(), place, paths: Arc::default() })
+    }
+
+    /// One rule, for everything in a place.
+    pub fn everything(place: Place, leads_to: T) -> Self {
+        let host = match &place {
+            Place::Exact(name) => name.to_string(),
+            Place::Wildcard(rest) => format!("*.{rest}"),
+            Place::Any => String::new(),
+        };
+        let mut paths = Paths::default();
+        paths.add("/", PathType::Prefix, leads_to);
+        Self { host, place, paths: Arc::new(paths) }
+    }
+
+    /// Where in a table they are.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Adds a rule. The first one for a path and kind of path stays.

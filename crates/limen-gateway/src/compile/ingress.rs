@@ -17,7 +17,6 @@ use crate::flow::Flow;
 use crate::health::Question;
 use crate::proxy::hexadecimal;
 use crate::snapshot::{Backend, Ingress, Rules, TargetState};
-use crate::tls::certified_key;
 use crate::upstream::{Address, Destination, UpstreamTls, UpstreamTlsError, milliseconds};
 use limen_api::source::{Key, Objects, SecretData};
 
@@ -28,14 +27,13 @@ const MAX_CONNECTIONS: u32 = 4096;
 struct Secrets<'a> {
     objects: &'a Objects,
     namespace: &'a str,
-    used: Vec<(String, Option<Arc<SecretData>>)>,
+    used: Vec<String>,
 }
 
 impl Secrets<'_> {
     fn get(&mut self, name: &str) -> Option<Arc<SecretData>> {
-        let found = self.objects.secret(self.namespace, name).cloned();
-        self.used.push((name.to_owned(), found.clone()));
-        found
+        self.used.push(name.to_owned());
+        self.objects.secret(self.namespace, name).cloned()
     }
 }
 
@@ -85,7 +83,7 @@ impl Shared {
         let label = format!("{}/{}", key.0, key.1);
         let mut secrets = Secrets { objects, namespace: &key.0, used: Vec::new() };
         let mut problems = Vec::new();
-        let certificates = certificates(global, &mut secrets, &label, &mut problems);
+        let certificates = self.certificates(global, &mut secrets, &label, &mut problems);
         let client_ca = global.client.client_ca_secret.as_ref().map(|name| {
             let found = secrets.get(name);
             if found.is_none() {
@@ -95,9 +93,11 @@ impl Shared {
             // An authority that nobody has: clients are refused rather than let in unknown.
             found.unwrap_or_default()
         });
-        let tls = upstream_tls(global, &mut secrets);
-        let tls =
-            tls.inspect_err(|error| problems.push(format!("{label}: upstreamTls: {error}"))).ok();
+        let tls = self.upstream_tls(global, &mut secrets);
+        let tls = tls.unwrap_or_else(|error| {
+            problems.push(format!("{label}: upstreamTls: {error}"));
+            None
+        });
         let named = global.rules.iter().flat_map(|rule| &rule.paths).map(|path| &path.backend);
         let named: BTreeSet<&String> = named.chain(&global.default_backend).collect();
         let backends = global.backends.iter().map(|backend| {
@@ -148,8 +148,9 @@ impl Shared {
             });
             self.target(global, target, old, reach)
         });
-        let targets = targets.collect();
+        let targets: Vec<TargetState> = targets.collect();
         Backend {
+            limited: targets.iter().any(|target| target.capacity.is_some()),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: backend.name.clone(),
             ingress: ingress.to_owned(),
@@ -216,64 +217,71 @@ impl Shared {
                 .map(|own| readiness(target, own)),
         }
     }
-}
 
-fn certificates(
-    global: &Global,
-    secrets: &mut Secrets<'_>,
-    label: &str,
-    problems: &mut Vec<String>,
-) -> Vec<(Vec<Arc<str>>, Arc<rustls::sign::CertifiedKey>)> {
-    let mut made = Vec::new();
-    for tls in &global.tls {
-        let Some(name) = &tls.secret_name else { continue };
-        let key = match secrets.get(name) {
-            Some(secret) => certified_key(&secret).map_err(|error| error.to_string()),
-            None => Err("it does not exist".to_owned()),
-        };
-        match key {
-            Ok(key) => {
-                let name = |host: &String| Arc::from(host.to_ascii_lowercase());
-                let hosts = if tls.hosts.is_empty() {
-                    global.rules.iter().map(|rule| name(&rule.host)).collect()
-                } else {
-                    tls.hosts.iter().map(name).collect()
-                };
-                made.push((hosts, Arc::new(key)));
+    fn certificates(
+        &mut self,
+        global: &Global,
+        secrets: &mut Secrets<'_>,
+        label: &str,
+        problems: &mut Vec<String>,
+    ) -> Vec<(Vec<Arc<str>>, Arc<rustls::sign::CertifiedKey>)> {
+        let mut made = Vec::new();
+        for tls in &global.tls {
+            let Some(name) = &tls.secret_name else { continue };
+            let key = match secrets.get(name) {
+                Some(secret) => self.certificate(&secret).map_err(|error| error.to_string()),
+                None => Err("it does not exist".to_owned()),
+            };
+            match key {
+                Ok(key) => {
+                    let name = |host: &String| Arc::from(host.to_ascii_lowercase());
+                    let hosts = if tls.hosts.is_empty() {
+                        global.rules.iter().map(|rule| name(&rule.host)).collect()
+                    } else {
+                        tls.hosts.iter().map(name).collect()
+                    };
+                    made.push((hosts, key));
+                }
+                Err(error) => problems.push(format!(
+                    "{label}: the certificate in Secret {name} cannot be used: {error}; the default certificate is shown instead"
+                )),
             }
-            Err(error) => problems.push(format!(
-                "{label}: the certificate in Secret {name} cannot be used: {error}; the default certificate is shown instead"
-            )),
         }
+        made
     }
-    made
-}
 
-/// TLS to targets, with a description that tells apart those that must not share connections.
-fn upstream_tls(
-    global: &Global,
-    secrets: &mut Secrets<'_>,
-) -> Result<(String, Arc<UpstreamTls>), UpstreamTlsError> {
-    let targets = global.backends.iter().flat_map(|backend| &backend.targets);
-    let check = global.traffic.health_check.as_ref();
-    let needed = targets.into_iter().any(|target| target.protocol == Protocol::Https)
-        || check.is_some_and(|check| check.kind == HealthCheckKind::Https);
-    let rules = global.traffic.upstream_tls.clone().unwrap_or_default();
-    let name = rules.server_name.clone();
-    if !needed || rules.insecure_skip_verify {
-        let how = format!("unverified {name:?}");
-        return Ok((how, Arc::new(UpstreamTls::unverified(name)?)));
-    }
-    let authority = match &rules.ca_secret {
-        None => None,
-        Some(secret) => {
-            let found = secrets.get(secret).and_then(|secret| secret.0.get("ca.crt").cloned());
-            // Nobody is verified by an authority that is not there.
-            Some(found.unwrap_or_default())
+    /// TLS to targets, with a description that tells apart those that must not share connections.
+    fn upstream_tls(
+        &mut self,
+        global: &Global,
+        secrets: &mut Secrets<'_>,
+    ) -> Result<Option<(String, Arc<UpstreamTls>)>, UpstreamTlsError> {
+        let targets = global.backends.iter().flat_map(|backend| &backend.targets);
+        let check = global.traffic.health_check.as_ref();
+        let needed = targets.into_iter().any(|target| target.protocol == Protocol::Https)
+            || check.is_some_and(|check| check.kind == HealthCheckKind::Https);
+        let rules = global.traffic.upstream_tls.clone().unwrap_or_default();
+        let name = rules.server_name.clone();
+        if !needed {
+            return Ok(None);
         }
-    };
-    let how = format!("verified {name:?} {authority:?}");
-    Ok((how, Arc::new(UpstreamTls::verified(authority.as_deref(), name)?)))
+        if rules.insecure_skip_verify {
+            let how = format!("unverified {name:?}");
+            let tls = self.way(&how, || UpstreamTls::unverified(name))?;
+            return Ok(Some((how, tls)));
+        }
+        let authority = match &rules.ca_secret {
+            None => None,
+            Some(secret) => {
+                let found = secrets.get(secret).and_then(|secret| secret.0.get("ca.crt").cloned());
+                // Nobody is verified by an authority that is not there.
+                Some(found.unwrap_or_default())
+            }
+        };
+        let how = format!("verified {name:?} {authority:?}");
+        let tls = self.way(&how, || UpstreamTls::verified(authority.as_deref(), name))?;
+        Ok(Some((how, tls)))
+    }
 }
 
 fn limit(global: &Global, label: &str, problems: &mut Vec<String>) -> Option<(u64, ClientLimit)> {

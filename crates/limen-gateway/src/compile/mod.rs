@@ -1,42 +1,48 @@
 //! Objects to a snapshot.
 //!
 //! What has not changed since the last snapshot is taken over as it is: compiled roots, and within
-//! changed roots the addresses with what is known of them. So a change costs what it changes plus
-//! one entry in a table for each host, and no address forgets that it was ejected.
+//! changed roots the addresses with what is known of them. So a change costs what it changes plus a
+//! look at every root to see that it is the same, and no address forgets that it was ejected.
 
 mod ingress;
+mod probed;
 mod shared;
+mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use limen_core::decide::{Plan, Vantage};
-use limen_core::global::{Global, PathType};
+use limen_core::global::Global;
 use limen_core::locality::Locality;
 use limen_core::route::{HostRules, RuleError};
 
 use crate::health::Health;
 use crate::snapshot::{Ingress, Route, Snapshot};
-use crate::tls::{Mutual, ServerTls};
-use limen_api::source::{Key, Objects};
+use crate::tls::ServerTls;
+use limen_api::source::{Key, Objects, SecretData};
+pub(crate) use probed::Probed;
 use shared::Shared;
+use tables::Tables;
 
 /// Makes snapshots, one after the other.
 pub(crate) struct Compiler {
     from: Vantage,
     tls: Arc<ServerTls>,
     shared: Shared,
-    compiled: HashMap<Key, Arc<Compiled>>,
-    /// Whether the order of targets may be another in all of them.
-    stale: bool,
-    mutual: Vec<Mutual>,
+    compiled: BTreeMap<Key, Arc<Compiled>>,
+    /// Secrets as they were last.
+    secrets: HashMap<Key, Arc<SecretData>>,
+    /// Clusters that are nearer or farther than they were.
+    moved: BTreeSet<String>,
+    tables: Tables,
 }
 
 /// One root as it goes into every snapshot until it changes.
 struct Compiled {
+    key: Key,
     ingress: Arc<Ingress>,
     hosts: Vec<HostRules<Arc<Route>>>,
     default: Option<Arc<Route>>,
@@ -44,19 +50,30 @@ struct Compiled {
     problems: Vec<String>,
 }
 
+/// Roots that are no more, and those that have to be compiled.
+struct Differences<'a> {
+    gone: Vec<Arc<Compiled>>,
+    changed: Vec<(&'a Key, &'a Arc<Global>)>,
+}
+
 impl Compiler {
     /// With `probe_all`, addresses are probed that nobody asks to be.
     pub(crate) fn new(here: Locality, tls: Arc<ServerTls>, probe_all: bool) -> Self {
         let from = Vantage { here, ..Vantage::default() };
-        let shared = Shared::new(probe_all);
-        let (compiled, mutual) = (HashMap::new(), Vec::new());
-        Self { from, tls, shared, compiled, stale: false, mutual }
+        Self {
+            from,
+            tls,
+            shared: Shared::new(probe_all),
+            compiled: BTreeMap::new(),
+            secrets: HashMap::new(),
+            moved: BTreeSet::new(),
+            tables: Tables::default(),
+        }
     }
 
-    /// How long connections to clusters take has become known, or has changed. Whether that
-    /// may matter: then everything has to be looked at again.
+    /// How long connections to clusters take has become known, or has changed. Whether that may
+    /// matter: then roots that lead there have to be looked at again.
     pub(crate) fn measured(&mut self, latencies: &BTreeMap<String, f64>) -> bool {
-        let mut matters = false;
         for (cluster, latency) in latencies {
             let before = self.from.latencies.get(cluster);
             let same = before.is_some_and(|before| {
@@ -65,93 +82,104 @@ impl Compiler {
             });
             if !same {
                 self.from.latencies.insert(cluster.clone(), *latency);
-                matters = true;
+                self.moved.insert(cluster.clone());
             }
         }
-        if matters {
-            self.stale = true;
-        }
-        matters
+        !self.moved.is_empty()
+    }
+
+    /// The probed addresses of the last snapshot.
+    pub(crate) fn probed(&self) -> &Probed {
+        self.tables.probed()
     }
 
     /// The snapshot for these objects, and the addresses that have to be probed from now on.
     pub(crate) fn compile(&mut self, objects: &Objects) -> (Snapshot, Vec<Weak<Health>>) {
-        let mut snapshot = Snapshot { made: Some(Instant::now()), ..Snapshot::default() };
-        let mut still_used = Vec::new();
-        let all = self.bring_up_to_date(objects);
-        snapshot.routes.reserve(all.len());
-        snapshot.certificates.reserve(all.len());
-        snapshot.ingresses.reserve(all.len());
-        for Compiled { ingress, hosts, problems, .. } in all.iter().map(Arc::as_ref) {
-            snapshot.problems.extend(ingress.problems.iter().chain(problems).cloned());
-            for host in hosts {
-                if let Some(error) = snapshot.routes.add_host(host) {
-                    snapshot.problems.push(format!("{}: {error}", ingress.label));
-                }
-            }
-            for (hosts, certificate) in &ingress.certificates {
-                for host in hosts {
-                    snapshot.certificates.add(host, certificate);
-                }
-            }
-            let Self { mutual, tls, .. } = self;
-            add_client_authority(&mut snapshot, ingress, mutual, tls, &mut still_used);
-            snapshot.ingresses.push(ingress.clone());
+        let Differences { gone, changed } = self.differences(objects);
+        for root in gone {
+            self.compiled.remove(&root.key);
+            self.tables.remove(&root);
         }
-        // After all rules, so that no default takes a path that somebody has a rule for.
-        for compiled in &all {
-            add_default(&mut snapshot, compiled);
-        }
-        self.mutual = still_used;
-        (snapshot, self.shared.take_new_probes())
-    }
-
-    /// All roots in the order of their names, those that have changed compiled again.
-    fn bring_up_to_date(&mut self, objects: &Objects) -> Vec<Arc<Compiled>> {
-        let mut all = Vec::with_capacity(objects.ingresses.len());
-        for (key, global) in &objects.ingresses {
+        for (key, global) in changed {
             let before = self.compiled.get(key);
-            if let Some(before) = before
-                && is_current(&before.ingress, key, global, objects)
-                && (!self.stale || is_planned_alike(&before.ingress, &self.from))
-            {
-                all.push(before.clone());
-                continue;
+            let ingress = before.map(|before| &before.ingress);
+            let ingress = self.shared.ingress(key, global, objects, ingress, &self.from);
+            let root = Arc::new(Compiled::new(key.clone(), Arc::new(ingress)));
+            if let Some(before) = self.compiled.insert(key.clone(), root.clone()) {
+                self.tables.remove(&before);
             }
-            let before = before.map(|before| &before.ingress);
-            let ingress = self.shared.ingress(key, global, objects, before, &self.from);
-            let compiled = Arc::new(Compiled::new(Arc::new(ingress)));
-            self.compiled.insert(key.clone(), compiled.clone());
-            all.push(compiled);
+            self.tables.insert(&root);
         }
-        if self.compiled.len() > all.len() {
-            self.compiled.retain(|key, _| objects.ingresses.contains_key(key));
-        }
-        self.stale = false;
-        all
+        self.moved.clear();
+        (self.tables.snapshot(&self.tls), self.shared.take_new_probes())
     }
-}
 
-fn is_current(before: &Ingress, key: &Key, global: &Arc<Global>, objects: &Objects) -> bool {
-    let same_secret =
-        |(name, used): &(String, Option<Arc<_>>)| match (used, objects.secret(&key.0, name)) {
-            (Some(used), Some(found)) => Arc::ptr_eq(used, found) || used == found,
-            (None, None) => true,
-            _ => false,
+    fn differences<'a>(&mut self, objects: &'a Objects) -> Differences<'a> {
+        let secrets = self.changed_secrets(objects);
+        let (mut gone, mut changed) = (Vec::new(), Vec::new());
+        // Both are in the order of their keys.
+        let mut known = self.compiled.values().peekable();
+        for (key, global) in &objects.ingresses {
+            while let Some(root) = known.next_if(|root| root.key < *key) {
+                gone.push(root.clone());
+            }
+            let before = known.next_if(|root| root.key == *key);
+            let current = |root: &Arc<Compiled>| {
+                root.is_current(global, &secrets) && !root.is_elsewhere(&self.moved, &self.from)
+            };
+            if !before.is_some_and(current) {
+                changed.push((key, global));
+            }
+        }
+        gone.extend(known.cloned());
+        Differences { gone, changed }
+    }
+
+    /// The Secrets that are not what they were.
+    fn changed_secrets(&mut self, objects: &Objects) -> HashSet<Key> {
+        let differs = |(key, secret): &(&Key, &Arc<SecretData>), others: &HashMap<Key, Arc<_>>| {
+            let other = others.get(*key);
+            !other.is_some_and(|other| Arc::ptr_eq(other, secret) || other == *secret)
         };
-    (Arc::ptr_eq(&before.global, global) || before.global == *global)
-        && before.secrets.iter().all(same_secret)
-}
-
-/// Whether what was measured since leaves every backend's targets in their order.
-fn is_planned_alike(before: &Ingress, from: &Vantage) -> bool {
-    let Global { backends, traffic, .. } = &*before.global;
-    let mut both = backends.iter().zip(&before.backends);
-    both.all(|(backend, made)| Plan::seen_from(backend, traffic, from) == made.plan)
+        let (before, now) = (&self.secrets, &objects.secrets);
+        let new = now.iter().filter(|secret| differs(secret, before));
+        let gone = before.iter().filter(|(key, _)| !now.contains_key(*key));
+        let changed: HashSet<Key> = new.chain(gone).map(|(key, _)| key.clone()).collect();
+        if !changed.is_empty() {
+            self.secrets.clone_from(now);
+        }
+        changed
+    }
 }
 
 impl Compiled {
-    fn new(ingress: Arc<Ingress>) -> Self {
+    /// Whether it is made of these.
+    fn is_current(&self, global: &Arc<Global>, changed: &HashSet<Key>) -> bool {
+        let Ingress { global: before, secrets, .. } = self.ingress.as_ref();
+        let secret_changed = || {
+            let key = |name: &String| (self.key.0.clone(), name.clone());
+            secrets.iter().any(|name| changed.contains(&key(name)))
+        };
+        (Arc::ptr_eq(before, global) || before == global)
+            && (changed.is_empty() || !secret_changed())
+    }
+
+    /// Whether clusters that have moved put the targets of any backend in another order.
+    fn is_elsewhere(&self, moved: &BTreeSet<String>, from: &Vantage) -> bool {
+        if moved.is_empty() {
+            return false;
+        }
+        let Global { backends, traffic, .. } = &*self.ingress.global;
+        let mut both = backends.iter().zip(&self.ingress.backends);
+        both.any(|(backend, made)| {
+            // How near a cluster is matters where there is another one to go to.
+            backend.targets.len() > 1
+                && backend.targets.iter().any(|target| moved.contains(&target.cluster))
+                && Plan::seen_from(backend, traffic, from) != made.plan
+        })
+    }
+
+    fn new(key: Key, ingress: Arc<Ingress>) -> Self {
         let (mut hosts, mut problems) = (Vec::new(), Vec::new());
         let global = &ingress.global;
         let mut wrong = |error: RuleError| problems.push(format!("{}: {error}", ingress.label));
@@ -189,7 +217,7 @@ impl Compiled {
                 tls: false,
             })
         });
-        Self { hosts, default, problems, ingress }
+        Self { key, hosts, default, problems, ingress }
     }
 }
 
@@ -203,43 +231,4 @@ fn has_tls(global: &Global, host: &str) -> bool {
                     })
             })
     })
-}
-
-/// The default of a root is for the hosts that it names, and for all others if nobody else has
-/// claimed them.
-fn add_default(snapshot: &mut Snapshot, compiled: &Compiled) {
-    let Compiled { ingress, default: Some(route), .. } = compiled else { return };
-    for rule in ingress.global.rules.iter().filter(|rule| !rule.host.is_empty()) {
-        // A rule for everything below the host is in the way, and rightly so.
-        let _ = snapshot.routes.add(&rule.host, "/", PathType::Prefix, route.clone());
-    }
-    if !snapshot.routes.set_default(route.clone()) {
-        let label = &ingress.label;
-        snapshot.problems.push(format!("{label}: another object has the default backend"));
-    }
-}
-
-fn add_client_authority(
-    snapshot: &mut Snapshot,
-    ingress: &Ingress,
-    before: &[Mutual],
-    tls: &ServerTls,
-    used: &mut Vec<Mutual>,
-) {
-    let Some(authority) = &ingress.client_ca else { return };
-    let known = used.iter().chain(before).find(|mutual| mutual.authority == *authority).cloned();
-    let mutual = match known
-        .map_or_else(|| tls.mutual(authority).map(Arc::new), |mutual| Ok(mutual.config))
-    {
-        Ok(config) => Mutual { config, authority: authority.clone() },
-        Err(error) => {
-            let label = &ingress.label;
-            snapshot.problems.push(format!("{label}: clientCaSecret: {error}"));
-            return;
-        }
-    };
-    for rule in &ingress.global.rules {
-        snapshot.certificates.require(&rule.host, &mutual);
-    }
-    used.push(mutual);
 }

@@ -7,6 +7,7 @@ use limen_core::global::{
     Address, Backend, Global, HealthCheck, Outliers, PathRule, PathType, Rule, Target, TlsHosts,
 };
 use limen_core::locality::Locality;
+use proptest::prelude::*;
 
 use super::Compiler;
 use crate::snapshot::Snapshot;
@@ -99,7 +100,8 @@ fn what_nobody_asks_to_be_probed_shares_one_prober_for_each_address() {
     let health =
         |host| backend(&snapshot, host).targets[0].addresses[0].health.clone().expect("it has one");
     assert!(Arc::ptr_eq(&health("h0.test"), &health("h999.test")));
-    let unused = snapshot.ingresses[0].backend("other").expect("it is there");
+    let first = snapshot.ingresses.get("ns/g0").expect("it is there");
+    let unused = first.backend("other").expect("it has one");
     assert!(unused.targets[0].addresses[0].health.is_none());
 }
 
@@ -172,4 +174,93 @@ fn changing_one_of_many_roots_compiles_only_that_one() {
     let (third, _) = compiler.compile(&all);
     assert!(route(&third, "new.test").is_none());
     assert_eq!((third.ingresses.len(), compiler.compiled.len()), (499, 499));
+}
+
+/// A root as a test makes it up: hosts with whether they have a path of their own, whether it has a
+/// default, and the Secret that it names.
+type Made = (Vec<(usize, bool)>, bool, Option<usize>);
+
+const HOSTS: [&str; 5] = ["a.test", "b.test", "*.test", "", "A.test"];
+const SECRETS: [&str; 3] = ["one", "two", "missing"];
+
+fn made((hosts, default, secret): &Made) -> Global {
+    let mut made = global("", &[1]);
+    let path = made.rules[0].paths[0].clone();
+    made.rules = hosts
+        .iter()
+        .map(|(host, own)| Rule {
+            host: HOSTS[*host].into(),
+            paths: if *own {
+                vec![path.clone(), PathRule { path: "/x".into(), ..path.clone() }]
+            } else {
+                vec![PathRule { path: "/y".into(), ..path.clone() }]
+            },
+        })
+        .collect();
+    made.default_backend = default.then(|| "web".to_owned());
+    made.tls = secret
+        .iter()
+        .map(|secret| TlsHosts { hosts: vec![], secret_name: Some(SECRETS[*secret].into()) })
+        .collect();
+    made
+}
+
+/// Everything that clients and people can see of a snapshot.
+fn seen(snapshot: &Snapshot) -> Vec<String> {
+    let mut seen: Vec<String> = snapshot.problems.clone();
+    for host in ["a.test", "b.test", "c.test", "c.c.test"] {
+        for path in ["/", "/x", "/y"] {
+            let found = snapshot
+                .routes
+                .find(host, path)
+                .map(|(matched, route)| (matched, &route.ingress.label, &route.host, &route.path));
+            seen.push(format!("{host}{path} {found:?}"));
+        }
+        let certificate = snapshot.certificates.get(host).map(|key| key.cert[0].to_vec());
+        seen.push(format!("{host} {certificate:?}"));
+    }
+    seen.extend(snapshot.ingresses.values().map(|ingress| ingress.label.clone()));
+    seen.sort();
+    seen
+}
+
+fn certificate() -> Arc<SecretData> {
+    let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).unwrap();
+    let parts = [("tls.crt", made.cert.pem()), ("tls.key", made.signing_key.serialize_pem())];
+    let parts = parts.map(|(name, text)| (name.to_owned(), text.into_bytes()));
+    Arc::new(SecretData(parts.into()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn one_change_after_the_other_comes_to_the_same_as_everything_at_once(
+        steps in proptest::collection::vec(
+            (0..5usize, proptest::option::weighted(0.8, (
+                proptest::collection::vec((0..HOSTS.len(), any::<bool>()), 0..4),
+                any::<bool>(),
+                proptest::option::of(0..SECRETS.len()),
+            )), any::<bool>()),
+            1..12,
+        )
+    ) {
+        let certificates = [certificate(), certificate()];
+        let mut compiler = compiler();
+        let mut all = Objects::default();
+        for (name, root, turned) in steps {
+            let key = ("ns".to_owned(), format!("g{name}"));
+            match &root {
+                Some(root) => drop(all.ingresses.insert(key, Arc::new(made(root)))),
+                None => drop(all.ingresses.remove(&key)),
+            }
+            for (index, name) in SECRETS.iter().enumerate().take(2) {
+                let certificate = certificates[(index + usize::from(turned)) % 2].clone();
+                all.secrets.insert(("ns".to_owned(), (*name).to_owned()), certificate);
+            }
+            let (snapshot, _) = compiler.compile(&all);
+            let (fresh, _) = self::compiler().compile(&all);
+            prop_assert_eq!(seen(&snapshot), seen(&fresh));
+        }
+    }
 }

@@ -19,11 +19,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use limen_api::source::OwnEdge;
 use limen_core::edge::{EdgeKind, EdgeReport, Peer};
+use limen_core::global;
 
 use tokio::sync::watch;
 
+use crate::compile::Probed;
 use crate::options::Options;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Backend, Ingress, Snapshot};
 use rates::Rates;
 use share::Shares;
 
@@ -95,15 +97,16 @@ impl Edges {
     }
 
     /// Measures, reports and divides.
-    pub(crate) fn tick(&mut self, snapshot: &Snapshot, options: &Options) {
+    pub(crate) fn tick(&mut self, snapshot: &Snapshot, probed: &Probed, options: &Options) {
         let now = Instant::now();
         self.peers.retain(|_, (_, since)| now - *since < SILENT);
-        let elapsed = self.rates.measure(snapshot, now);
-        self.shares.divide(snapshot, options, &self.rates, &self.peers, elapsed);
-        self.publish(snapshot, now);
+        let busy = busy(snapshot);
+        let elapsed = self.rates.measure(busy.iter().map(|busy| busy.backend), now);
+        self.shares.divide(&busy, options, &self.rates, &self.peers, elapsed);
+        self.publish(probed, &busy, now);
     }
 
-    fn publish(&mut self, snapshot: &Snapshot, now: Instant) {
+    fn publish(&mut self, probed: &Probed, busy: &[Busy<'_>], now: Instant) {
         // A source that knows no other edges lets go of it.
         if self.own.receiver_count() == 0 || is_withdrawn(&self.own.borrow()) {
             return;
@@ -112,7 +115,7 @@ impl Edges {
         if since.is_some_and(|since| since < SPACING) {
             return;
         }
-        let report = report::report(snapshot, &self.rates, clock());
+        let report = report::report(probed, busy, &self.rates, clock());
         let known = self.own.borrow().report.clone();
         let news = known.is_none_or(|known| report.differs_noticeably(&known));
         if news || since.is_none_or(|since| since >= HEARTBEAT) {
@@ -122,11 +125,29 @@ impl Edges {
     }
 
     /// By backend that anybody asks for: the requests in a second that come for it.
-    pub(crate) fn wanted(&self, snapshot: &Snapshot) -> HashMap<u64, f64> {
-        let backends = snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends);
-        let wanted = backends.map(|backend| (backend.id, self.rates.wanted(backend)));
-        wanted.filter(|(_, wanted)| *wanted > 0.0).collect()
+    pub(crate) fn wanted(&self) -> HashMap<u64, f64> {
+        self.rates.all_wanted()
     }
+}
+
+/// A backend that has been asked for, or has only so much room.
+struct Busy<'a> {
+    ingress: &'a Ingress,
+    backend: &'a Arc<Backend>,
+    global: &'a global::Backend,
+}
+
+/// Of tens of thousands of backends most are neither, and nothing has to be done about them.
+fn busy(snapshot: &Snapshot) -> Vec<Busy<'_>> {
+    let mut found = Vec::new();
+    for ingress in snapshot.ingresses.values() {
+        for (backend, global) in ingress.backends.iter().zip(&ingress.global.backends) {
+            if backend.limited || backend.asked.get() > 0 {
+                found.push(Busy { ingress, backend, global });
+            }
+        }
+    }
+    found
 }
 
 /// Tells others that this gateway takes no more clients, and has no more opinions.

@@ -1,61 +1,59 @@
 //! What this gateway reports: how well it reaches targets, and what its clients want.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use limen_core::edge::{
     Demand, EdgeReport, MAX_DEMAND, MAX_REASON, MAX_TARGETS, Sent, TargetReport,
 };
 
+use super::Busy;
 use super::rates::{Figures, Rates};
+use crate::compile::Probed;
 use crate::health::{Health, Verdict};
 use crate::metrics::BOUNDS;
-use crate::snapshot::{Backend, Snapshot, TargetState};
-use crate::upstream::{Address, milliseconds};
+use crate::snapshot::Backend;
+use crate::upstream::{Destination, milliseconds};
 
 /// Addresses of one cluster that are told of although they are well.
 const WELL: usize = 16;
 
-pub(super) fn report(snapshot: &Snapshot, rates: &Rates, clock: i64) -> EdgeReport {
-    let backends = || snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends);
-    let mut demand: Vec<Demand> =
-        backends().filter_map(|backend| demand_of(backend, rates)).collect();
+pub(super) fn report(probed: &Probed, busy: &[Busy<'_>], rates: &Rates, clock: i64) -> EdgeReport {
+    let demand = busy.iter().filter_map(|busy| demand_of(busy.backend, rates));
+    let mut demand: Vec<Demand> = demand.collect();
     if demand.len() > MAX_DEMAND {
         demand.sort_by(|a, b| b.requests_per_second.total_cmp(&a.requests_per_second));
         demand.truncate(MAX_DEMAND);
     }
     let name = |demand: &Demand| (demand.global_ingress.clone(), demand.backend.clone());
     demand.sort_by_cached_key(name);
-    let targets = ways_in(backends().flat_map(|backend| &backend.targets), clock);
+    let targets = ways_in(probed, busy, clock);
     EdgeReport { observed_at: Some(clock), stopping: false, targets, demand }
 }
 
 /// How well addresses are reached. Thousands of routes may share one, and pods may be thousands:
 /// each is told once, and of those that are well only some of each cluster.
-fn ways_in<'a>(targets: impl Iterator<Item = &'a TargetState>, clock: i64) -> Vec<TargetReport> {
+fn ways_in(probed: &Probed, busy: &[Busy<'_>], clock: i64) -> Vec<TargetReport> {
     let now = milliseconds(Instant::now());
-    let mut told: HashSet<(&str, *const Health)> = HashSet::new();
     let mut found: BTreeMap<(&str, String), TargetReport> = BTreeMap::new();
-    for target in targets {
-        let cluster = target.target.cluster.as_str();
-        for address in &target.addresses {
-            // One backend may find broken what another has not asked yet.
-            if let Some(health) = &address.health
-                && !told.insert((cluster, Arc::as_ptr(health)))
-                && !address.is_ejected(now)
-            {
-                continue;
+    for (cluster, health) in probed.iter() {
+        let to = health.destination();
+        let report = reached(cluster, to, Some(health), false, now, clock);
+        if let Some(report) = report {
+            // Two ways of asking may not agree.
+            let known = found.entry((cluster, to.to_string())).or_insert_with(|| report.clone());
+            if known.healthy && !report.healthy {
+                *known = report;
             }
-            let to = address.endpoint.destination.to_string();
-            let Some(report) = reached(cluster, &to, address, now, clock) else { continue };
-            match found.entry((cluster, to)) {
-                Entry::Vacant(slot) => drop(slot.insert(report)),
-                Entry::Occupied(mut known) if known.get().healthy && !report.healthy => {
-                    known.insert(report);
-                }
-                Entry::Occupied(_) => {}
+        }
+    }
+    // One backend may find broken what others have not asked yet; only who is asked is ejected.
+    for target in busy.iter().flat_map(|busy| &busy.backend.targets) {
+        let cluster = target.target.cluster.as_str();
+        for address in target.addresses.iter().filter(|address| address.is_ejected(now)) {
+            let (to, health) = (&address.endpoint.destination, address.health.as_deref());
+            if let Some(report) = reached(cluster, to, health, true, now, clock) {
+                found.insert((cluster, to.to_string()), report);
             }
         }
     }
@@ -70,44 +68,43 @@ fn ways_in<'a>(targets: impl Iterator<Item = &'a TargetState>, clock: i64) -> Ve
 
 fn reached(
     cluster: &str,
-    to: &str,
-    address: &Address,
+    to: &Destination,
+    health: Option<&Health>,
+    ejected: bool,
     now: u64,
     clock: i64,
 ) -> Option<TargetReport> {
-    let health = address.health.as_ref();
-    let verdict = health.map_or(Verdict::Unknown, |health| health.verdict());
-    let ejected = address.is_ejected(now);
+    let verdict = health.map_or(Verdict::Unknown, Health::verdict);
     if verdict == Verdict::Unknown && !ejected {
         return None;
     }
     let healthy = verdict != Verdict::Unhealthy && !ejected;
-    let mut reason = match health.map(|health| health.reason()) {
+    let mut reason = match health.map(Health::reason) {
         Some(reason) if verdict == Verdict::Unhealthy => reason,
         _ => "failures in a row".to_owned(),
     };
     while reason.len() > MAX_REASON {
         reason.pop();
     }
-    let since = health.map_or(now, |health| health.since());
+    let since = health.map_or(now, Health::since);
     let ago = i64::try_from(now.saturating_sub(since) / 1000).unwrap_or(0);
     Some(TargetReport {
         cluster: cluster.to_owned(),
-        address: Some(to.to_owned()),
+        address: Some(to.to_string()),
         healthy,
         reason: (!healthy).then_some(reason),
         since: Some(clock - ago),
-        latency_milliseconds: health.and_then(|health| health.latency()),
+        latency_milliseconds: health.and_then(Health::latency),
     })
 }
 
 fn demand_of(backend: &Backend, rates: &Rates) -> Option<Demand> {
     let of = rates.of(backend)?;
     let mut clusters = Vec::new();
-    for state in &backend.targets {
+    for (index, state) in backend.targets.iter().enumerate() {
         let target = &state.target;
-        let Some(rates) = of.target(&target.cluster, target.group.as_ref()) else { continue };
-        let lately = rates.lately(&state.metrics);
+        let Some(rates) = of.target(index, state) else { continue };
+        let lately = rates.lately();
         if lately.requests == 0 && rates.sent.get() == 0.0 {
             continue;
         }

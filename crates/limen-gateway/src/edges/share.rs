@@ -7,10 +7,11 @@ use limen_core::decide::{Claim, Plan, Vantage, capacity_at, divide, known_capaci
 use limen_core::edge::Peer;
 use limen_core::global;
 
+use super::Busy;
 use super::rates::Rates;
 use crate::options::Options;
 use crate::proxy::{Seen, residency};
-use crate::snapshot::{Backend, Ingress, Snapshot};
+use crate::snapshot::{Backend, Ingress};
 use crate::upstream::milliseconds;
 
 /// The plans of the other gateways, which change only when backends or vantages do.
@@ -20,33 +21,32 @@ pub(super) struct Shares {
 }
 
 impl Shares {
+    /// Backends that nobody asks for and that have all the room there is may be left out.
     pub(super) fn divide(
         &mut self,
-        snapshot: &Snapshot,
+        busy: &[Busy<'_>],
         options: &Options,
         rates: &Rates,
         peers: &BTreeMap<String, (Peer, Instant)>,
         elapsed: f64,
     ) {
         let mut used = HashMap::new();
-        for ingress in &snapshot.ingresses {
-            for (backend, global) in ingress.backends.iter().zip(&ingress.global.backends) {
-                let capacities = capacities(backend, rates, peers);
-                if capacities.iter().all(Option::is_none) {
-                    for target in &backend.targets {
-                        target.flow.allow(f64::INFINITY, 1.0);
-                    }
-                    continue;
+        for Busy { ingress, backend, global } in busy {
+            let capacities = capacities(backend, rates, peers);
+            if capacities.iter().all(Option::is_none) {
+                for target in &backend.targets {
+                    target.flow.allow(f64::INFINITY, 1.0);
                 }
-                for (name, (peer, _)) in peers {
-                    let key = (backend.id, name.clone());
-                    let vantage = vantage(peer);
-                    let known = self.plans.remove(&key).filter(|(from, _)| *from == vantage);
-                    let plan = known.unwrap_or_else(|| planned(ingress, global, vantage));
-                    used.insert(key, plan);
-                }
-                allow(backend, options, rates, peers, &used, &capacities, elapsed);
+                continue;
             }
+            for (name, (peer, _)) in peers {
+                let key = (backend.id, name.clone());
+                let vantage = vantage(peer);
+                let known = self.plans.remove(&key).filter(|(from, _)| *from == vantage);
+                let plan = known.unwrap_or_else(|| planned(ingress, global, vantage));
+                used.insert(key, plan);
+            }
+            allow(backend, options, rates, peers, &used, &capacities, elapsed);
         }
         self.plans = used;
     }
@@ -78,7 +78,7 @@ fn capacities(
     let capacity = |index: usize| {
         let state = &backend.targets[index];
         let (cluster, group) = (&state.target.cluster, state.target.group.as_ref());
-        let own = of.and_then(|of| Some(of.target(cluster, group)?.sent.get())).unwrap_or(0.0);
+        let own = of.and_then(|of| Some(of.target(index, state)?.sent.get())).unwrap_or(0.0);
         let here = |peer: &Peer| {
             let demand = peer.report.wanted(&backend.ingress, &backend.name)?;
             let sent = demand.clusters.iter();

@@ -134,6 +134,11 @@ impl Health {
         }
     }
 
+    /// Where it is.
+    pub(crate) fn destination(&self) -> &Destination {
+        &self.question.destination
+    }
+
     pub(crate) fn verdict(&self) -> Verdict {
         match self.verdict.load(Ordering::Relaxed) {
             0 => Verdict::Unknown,

@@ -161,7 +161,7 @@ pub(crate) fn count(backend: &Backend, chosen: &Chosen) {
 
 /// Forgets the backends that are not in a snapshot.
 pub(crate) fn forget_all_but(snapshot: &Snapshot) {
-    let backends = snapshot.ingresses.iter().flat_map(|ingress| &ingress.backends);
+    let backends = snapshot.ingresses.values().flat_map(|ingress| &ingress.backends);
     let ids: HashSet<u64> = backends.map(|backend| backend.id).collect();
     LOCAL.with_borrow_mut(|locals| locals.retain(|id, _| ids.contains(id)));
 }

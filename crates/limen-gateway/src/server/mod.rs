@@ -6,6 +6,7 @@
 //! ```
 
 mod fast;
+mod held;
 mod proxy_header;
 pub(crate) mod strict;
 mod strict_io;
@@ -25,7 +26,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ProtocolVersion;
 use rustls::server::Acceptor;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
@@ -33,6 +34,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use crate::proxy::{self, Client};
 use crate::worker::Shared;
 use fast::{Ended, Fast};
+use held::{Ending, Held};
 use strict_io::StrictIo;
 
 /// Counts an open client connection until it is dropped.
@@ -62,7 +64,6 @@ pub(crate) async fn serve(
     _open: Open,
 ) {
     let patience = shared.options.limits.head;
-    let _ = stream.set_nodelay(true);
     let Ok(local) = stream.local_addr() else { return };
     let mut address = peer;
     if shared.options.proxy_protocol {
@@ -108,7 +109,7 @@ pub(crate) async fn serve(
     }
 }
 
-type Encrypted = tokio_rustls::server::TlsStream<TcpStream>;
+type Encrypted = tokio_rustls::server::TlsStream<Held<TcpStream>>;
 
 async fn handshake(
     shared: &Shared,
@@ -116,18 +117,39 @@ async fn handshake(
     address: SocketAddr,
     local: SocketAddr,
 ) -> std::io::Result<(Encrypted, Arc<Client>)> {
-    let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+    let mut acceptor = LazyConfigAcceptor::new(Acceptor::default(), Held::new(stream));
+    let start = match (&mut acceptor).await {
+        Ok(start) => start,
+        Err(error) => return Err(told(acceptor.take_io(), error).await),
+    };
     let name = start.client_hello().server_name().map(str::to_owned);
     let mutual = shared.tls.mutual_for(name.as_deref());
     let config = mutual.as_ref().map_or(&shared.tls.config, |mutual| &mutual.config).clone();
-    let stream = start.into_stream(config).await?;
+    let mut stream = match start.into_stream(config).into_fallible().await {
+        Ok(stream) => stream,
+        Err((error, io)) => return Err(told(Some(io), error).await),
+    };
+    stream.get_mut().0.shaken();
     let version = match stream.get_ref().1.protocol_version() {
         Some(ProtocolVersion::TLSv1_3) => "1.3",
-        _ => "1.2",
+        _ => {
+            // The client waits for the end of the handshake.
+            stream.flush().await?;
+            "1.2"
+        }
     };
     let authority = mutual.map(|mutual| mutual.authority);
     let client = Client::new(address, local, Some(version), authority, &shared.options);
     Ok((stream, Arc::new(client)))
+}
+
+/// A handshake has failed, and the client hears why, as far as TLS has a word for it.
+async fn told(io: Option<Held<TcpStream>>, error: std::io::Error) -> std::io::Error {
+    if let Some(mut io) = io {
+        // Who has gone away hears nothing.
+        let _ = io.shutdown().await;
+    }
+    error
 }
 
 /// Whether a plain connection starts with the preface of HTTP/2. Takes nothing from it.
@@ -148,7 +170,7 @@ async fn starts_http2(stream: &TcpStream) -> bool {
 
 async fn serve_http1<I>(shared: Arc<Shared>, stream: I, client: Arc<Client>)
 where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    I: AsyncRead + AsyncWrite + Ending + Unpin + Send + 'static,
 {
     if let Ended::HandOver(stream, read) =
         Fast::new(stream, shared.clone(), client.clone()).run().await

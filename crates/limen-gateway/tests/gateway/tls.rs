@@ -338,3 +338,17 @@ async fn clients_that_take_nothing_are_given_up() {
         drop((plain, encrypted));
     }
 }
+
+#[tokio::test]
+async fn a_client_hears_why_its_handshake_failed() {
+    let bed = Bed::with(options(), objects([])).await;
+    let mut client = Authority::new().client();
+    client.alpn_protocols = vec![b"nonsense".to_vec()];
+    let error = ask(&Arc::new(client), bed.gateway.https()[0], "a.test").await.unwrap_err();
+    assert!(error.to_string().contains("NoApplicationProtocol"), "{error}");
+    let mut stream = TcpStream::connect(bed.gateway.https()[0]).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut read = Vec::new();
+    stream.read_to_end(&mut read).await.unwrap();
+    assert_eq!(read.first(), Some(&21), "an alert, and nothing else: {read:?}");
+}

@@ -28,6 +28,7 @@ use http::Method;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::Instant;
 
+use super::held::Ending;
 use crate::access_log::Entry;
 use crate::proxy::{Client, Exchange, pay_in};
 use crate::upstream::raw::Watchdog;
@@ -89,7 +90,7 @@ impl Scratch {
     }
 }
 
-impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
+impl<I: AsyncRead + AsyncWrite + Ending + Unpin> Fast<I> {
     pub(super) fn new(io: I, shared: Arc<Shared>, client: Arc<Client>) -> Self {
         let watchdog = Watchdog::new(Instant::now() + shared.options.limits.idle);
         Self { io, shared, client, inbox: Vec::new(), watchdog }

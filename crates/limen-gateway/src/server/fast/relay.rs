@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
+use super::super::held::Ending;
 use super::attempts::{Answered, Matched};
 use super::{After, Fast, Scratch, write_head};
 use crate::proxy::{Exchange, Refusal};
@@ -16,7 +17,7 @@ use crate::upstream::raw::{self, BodyEnd, Framing, Watchdog, late, read_some, wr
 /// How much of a body is read at once: larger pieces are fewer calls into the kernel.
 const LARGE_PIECE: usize = 64 * 1024;
 
-impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
+impl<I: AsyncRead + AsyncWrite + Ending + Unpin> Fast<I> {
     /// Passes an answer on to its end. `close` says whether the client wants its connection closed
     /// afterwards.
     pub(super) async fn relay(
@@ -40,6 +41,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
         let mut clean = used == piece.len() - answer.end;
         out.extend_from_slice(&piece[answer.end..answer.end + used]);
         exchange.sent += used as u64;
+        if close && body.ended() {
+            self.io.ends();
+        }
         if write_all(&mut self.io, out, &mut self.watchdog, patience).await.is_err() {
             return After::Close;
         }
@@ -87,6 +91,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Fast<I> {
         out.clear();
         out.extend_from_slice(text.as_bytes());
         let patience = self.shared.options.limits.head;
+        if close {
+            self.io.ends();
+        }
         let written = write_all(&mut self.io, out, &mut self.watchdog, patience).await;
         if close || written.is_err() { After::Close } else { After::Keep }
     }
