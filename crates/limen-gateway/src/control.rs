@@ -17,7 +17,7 @@ use crate::worker::Shared;
 use limen_api::source::Objects;
 
 /// How long others may take to be told that the gateway ends.
-const FAREWELL: Duration = Duration::from_secs(2);
+const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Runs until the gateway has stopped.
 pub(crate) async fn run(

@@ -15,6 +15,8 @@ use crate::{Edge, EdgeSpec};
 const FIELD_MANAGER: &str = "limen-gateway";
 /// How long a report that could not be written waits to be tried again.
 const AGAIN: Duration = Duration::from_secs(2);
+/// The same of one that says that the edge ends: there is not much time.
+const SOON: Duration = Duration::from_millis(200);
 /// An edge that has said nothing for so long is gone, and whoever finds its object removes it.
 const GONE: i64 = 3600;
 /// The same of one that has said that it ends: it may be on its way back.
@@ -61,7 +63,7 @@ pub(super) async fn keep_reporting(
                             "cannot write the Edge {name}: {error}; other edges do not hear of this one until that works"
                         );
                     }
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(if report.stopping { SOON } else { AGAIN }).await;
                     own.mark_changed();
                 }
             }
