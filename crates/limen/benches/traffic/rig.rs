@@ -1,6 +1,6 @@
 //! A hub that compiles, members full of leaves, and a gateway.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,10 @@ use crate::upstream;
 
 /// Writes at the same time while things are set up.
 const WRITERS: usize = 64;
+/// Members that are filled at the same time.
+const FILLED_AT_ONCE: usize = 4;
 /// Roots that are looked at to see whether all are compiled.
 const SAMPLES: usize = 50;
-/// The file that a server keeps its objects in.
-const STORE: &str = "store.redb";
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// How much there is.
@@ -58,19 +58,22 @@ impl Rig {
         limen_hub::set_up(&hub).await?;
         let start = Instant::now();
         let roots = create_roots(&hub, size.roots).await?;
-        let port = upstream::serve(size.members).await?;
-        let filled = fill(&folder.path().join("filled"), port, &roots).await?;
         let mut servers = vec![server];
         let mut members = Vec::new();
         for number in 0..size.members {
             let path = folder.path().join(format!("member-{number}"));
-            std::fs::create_dir_all(&path)?;
-            std::fs::copy(&filled, path.join(STORE))?;
             let (server, member) = serve(&path).await?;
             join(&client, &member, &server, &path, number).await?;
+            let port = upstream::serve(number).await?.port();
             servers.push(server);
-            members.push(ObjectApi::new(member));
+            members.push((ObjectApi::new(member), port));
         }
+        let filled = members.iter().map(|(member, port)| fill(member, *port, &roots));
+        let mut filled = futures::stream::iter(filled).buffer_unordered(FILLED_AT_ONCE);
+        while let Some(filled) = filled.next().await {
+            filled?;
+        }
+        drop(filled);
         println!("Set up in {:.0} s.", start.elapsed().as_secs_f64());
 
         let start = Instant::now();
@@ -96,7 +99,7 @@ impl Rig {
             }
         };
         connection.set_nodelay(true)?;
-        let nearest = members.swap_remove(0);
+        let nearest = members.swap_remove(0).0;
         let connection = Mutex::new(connection);
         Ok(Self { hub, nearest, gateway, connection, traffic, servers, _folder: folder })
     }
@@ -152,7 +155,8 @@ async fn ready_members(hub: &ObjectApi, root: usize) -> Result<usize> {
 
 async fn serve(folder: &Path) -> Result<(Server, Client)> {
     std::fs::create_dir_all(folder)?;
-    let store = RedbStore::open(folder.join(STORE), &RedbOptions::default())?;
+    let store = RedbStore::open(folder.join("store.redb"), &RedbOptions::default())?;
+    // Endpoints are on loopback here, which other servers refuse.
     let server = Server::start_on_loopback(ServerOptions {
         data_dir: folder.to_owned(),
         listen: ([127, 0, 0, 1], 0).into(),
@@ -186,16 +190,11 @@ async fn join(
         ..JoinOptions::default()
     };
     limen_hub::join(hub, member, &options).await?;
-    // Its way in is the port of a node, so that a leaf needs no address in its status.
-    let kind = limen_api::kind(("v1", "Node", "nodes", false));
-    let id = ObjectId { kind, namespace: None, name: "node".to_owned() };
-    let member = ObjectApi::new(member.clone());
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}});
-    member.create(&id.kind, &node).await?;
-    let address = json!({"type": "InternalIP", "address": upstream::host(number)});
-    let ready = json!({"type": "Ready", "status": "True"});
-    let status = json!({"status": {"addresses": [address], "conditions": [ready]}});
-    member.merge(&id, "/status", &status).await?;
+    // Pods are reached straight, so that a leaf needs no address in its status.
+    let kind = limen_api::kind(("limen.dev/v1alpha1", "Cluster", "clusters", false));
+    let id = ObjectId { kind, namespace: None, name: options.name };
+    let reachable = json!({"spec": {"podNetwork": "Reachable"}});
+    ObjectApi::new(hub.clone()).merge(&id, "", &reachable).await?;
     Ok(())
 }
 
@@ -214,14 +213,12 @@ async fn create_roots(hub: &ObjectApi, count: usize) -> Result<Vec<String>> {
     Ok(uids)
 }
 
-/// Writes what every member holds of every root, once: the file that it is in.
-async fn fill(folder: &Path, port: u16, roots: &[String]) -> Result<PathBuf> {
-    let (server, member) = serve(folder).await?;
-    let member = &ObjectApi::new(member);
+/// Writes what a member holds of every root.
+async fn fill(member: &ObjectApi, port: u16, roots: &[String]) -> Result<()> {
     let objects = roots.iter().enumerate().flat_map(|(root, uid)| {
         let mut leaf = ingress(root);
         leaf["metadata"]["labels"] = json!({ROOT_LABEL: uid});
-        [service(root, port), slice(root), leaf]
+        [service(root), slice(root, port), leaf]
     });
     let written = objects.map(|object| async move {
         let kind = id(object["kind"].as_str().unwrap_or_default(), "").kind;
@@ -231,8 +228,7 @@ async fn fill(folder: &Path, port: u16, roots: &[String]) -> Result<PathBuf> {
     while let Some(written) = written.next().await {
         written?;
     }
-    server.stop().await;
-    Ok(folder.join(STORE))
+    Ok(())
 }
 
 fn name(root: usize) -> String {
@@ -251,23 +247,23 @@ fn ingress(root: usize) -> Value {
         "spec": {"rules": [{"host": host(root), "http": {"paths": paths}}]}})
 }
 
-fn service(root: usize, port: u16) -> Value {
+fn service(root: usize) -> Value {
     json!({"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": name(root), "namespace": "default"},
-        "spec": {"type": "NodePort", "selector": {"app": name(root)},
-            "ports": [{"name": "http", "port": 80, "targetPort": 8080, "nodePort": port}]}})
+        "spec": {"selector": {"app": name(root)},
+            "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}})
 }
 
-fn slice(root: usize) -> Value {
+fn slice(root: usize, port: u16) -> Value {
     json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"name": name(root), "namespace": "default",
             "labels": {"kubernetes.io/service-name": name(root)}},
-        "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+        "addressType": "IPv4", "ports": [{"name": "http", "port": port, "protocol": "TCP"}],
         "endpoints": [endpoint(true)]})
 }
 
 fn endpoint(ready: bool) -> Value {
-    json!({"addresses": ["10.0.0.1"], "conditions": {"ready": ready}})
+    json!({"addresses": ["127.0.0.1"], "conditions": {"ready": ready}})
 }
 
 fn id(kind: &str, name: &str) -> ObjectId {

@@ -1,41 +1,22 @@
-//! What members answer with, each at an address of its own, and a client that asks a gateway.
+//! What a member's pods answer with, and a client that asks a gateway.
 
-use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The ports that nodes may have.
-const PORTS: std::ops::Range<u16> = 30_000..32_768;
-
-/// The address of a member.
-pub(crate) fn host(number: usize) -> Ipv4Addr {
-    Ipv4Addr::from_bits(Ipv4Addr::new(127, 0, 1, 0).to_bits() + number as u32)
-}
-
-/// Answers every request to a member with its number. The port, which is the same for all.
-pub(crate) async fn serve(members: usize) -> Result<u16> {
-    for port in PORTS {
-        let mut listeners = Vec::new();
-        for number in 0..members {
-            listeners.extend(TcpListener::bind((host(number), port)).await.ok());
-        }
-        if listeners.len() == members {
-            listeners.into_iter().enumerate().for_each(|(number, one)| accept(one, number));
-            return Ok(port);
-        }
-    }
-    bail!("no port of a node is free");
-}
-
-fn accept(listener: TcpListener, number: usize) {
+/// Answers every request with a number.
+pub(crate) async fn serve(number: usize) -> Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             // What goes wrong on a connection is the business of who opened it.
             tokio::spawn(async move { drop(answer(stream, number).await) });
         }
     });
+    Ok(address)
 }
 
 async fn answer(mut stream: TcpStream, number: usize) -> std::io::Result<()> {
