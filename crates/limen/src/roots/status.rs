@@ -87,7 +87,7 @@ impl Status {
         }
         match self.output.format {
             Format::Table | Format::Wide => {
-                println!("{id}   being placed; no cluster has said anything yet")
+                println!("{id}   being placed; no cluster has said anything yet");
             }
             _ if self.watch => {}
             _ => bail!(
