@@ -16,7 +16,7 @@ const PATIENCE = 180;
 export async function openBrowser(binary) {
   const profile = mkdtempSync(join(tmpdir(), 'limen-browser-'));
   const child = spawn(binary, [...OPTIONS, `--user-data-dir=${profile}`, 'about:blank'],
-    { stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'] });
+    { stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'], detached: true });
   const browser = new Browser(child, profile);
   // The page that was opened with it, or is about to be.
   let page;
@@ -150,12 +150,21 @@ class Browser {
     writeFileSync(file, Buffer.from(data, 'base64'));
   }
 
+  /// Ends it with all its processes, and removes what they have written. What cannot be removed
+  /// is no reason to fail.
   async close() {
     const ended = new Promise((done) => { this.#child.on('exit', done); });
     if (!this.#ended) {
-      this.#child.kill('SIGKILL');
+      process.kill(-this.#child.pid, 'SIGKILL');
       await ended;
     }
-    rmSync(this.#profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+    for (let tries = 0; tries < 50; tries += 1) {
+      try {
+        rmSync(this.#profile, { recursive: true, force: true });
+        return;
+      } catch {
+        await pause(100);
+      }
+    }
   }
 }

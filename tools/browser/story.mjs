@@ -185,8 +185,8 @@ try {
   await browser?.screenshot(join(out, 'failed.png')).catch(() => {});
 }
 await load?.stop();
-await browser?.close();
 await up.stop();
+await browser?.close();
 if (load) {
   say(`clients: ${load.counts.good} good answers, ${load.counts.bad} bad`);
   if (!failed && load.counts.bad > 0) failed = new Error(`${load.counts.bad} requests failed: ${load.why()}`);
