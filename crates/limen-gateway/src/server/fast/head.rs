@@ -74,10 +74,7 @@ pub(super) fn parse(bytes: &[u8], mut room: Box<Head>) -> Parsed {
         return Parsed::Unusual;
     };
     let target = target.as_bytes();
-    if !target.starts_with(b"/")
-        || !target.iter().all(u8::is_ascii_graphic)
-        || target.contains(&b'#')
-    {
+    if !target.starts_with(b"/") || !target.iter().all(|byte| IN_TARGETS[usize::from(*byte)]) {
         return Parsed::Unusual;
     }
     let head = &mut *room;
@@ -154,6 +151,24 @@ pub(super) fn parse(bytes: &[u8], mut room: Box<Head>) -> Parsed {
     head.body = length.unwrap_or(0);
     Parsed::Head(room)
 }
+
+/// The bytes that RFC 3986 allows in a path and a query. Some more are in use; which of them hyper
+/// takes depends on whether they are in the path or in the query.
+static IN_TARGETS: [bool; 256] = {
+    let mut allowed = [false; 256];
+    let others = b"-._~!$&'()*+,;=:@/?%";
+    let mut at = 0;
+    while at < 256 {
+        allowed[at] = (at as u8).is_ascii_alphanumeric();
+        at += 1;
+    }
+    at = 0;
+    while at < others.len() {
+        allowed[others[at] as usize] = true;
+        at += 1;
+    }
+    allowed
+};
 
 /// What a header means for whoever passes a request on.
 pub(super) enum Role {
@@ -232,6 +247,19 @@ mod tests {
         assert_eq!(lines, ["User-Agent: x\r\nAccept: */*\r\n", "Cookie: a=b\r\n"]);
         assert_eq!(&ORDINARY[head.end..], b"rest");
         assert!(matches!(parse(&ORDINARY[..40], Box::default()), Parsed::Partial));
+    }
+
+    #[test]
+    fn every_byte_in_a_path_or_a_query_is_judged_as_hyper_judges_it() {
+        for byte in 0..=u8::MAX {
+            for target in [[b'/', byte, b'?', b'b'], [b'/', b'a', b'?', byte]] {
+                let request = [b"GET ", &target[..], b" HTTP/1.1\r\nHost: a.test\r\n\r\n"].concat();
+                if let Parsed::Head(_) = parse(&request, Box::default()) {
+                    let (seen, _) = as_hyper_sees_it(&request).expect("hyper takes it too");
+                    assert_eq!(seen.uri.to_string().as_bytes(), target);
+                }
+            }
+        }
     }
 
     /// Ordinary heads, and what is left of them after a few accidents.
