@@ -23,44 +23,46 @@ e2e:
 
 # The store beside a real etcd: writes, memory, start, watches.
 bench-store *arguments:
-    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen-store --bench store -- {{arguments}}
+    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench --profile dist -p limen-store --bench store -- {{arguments}}
 
 # The hub beside a real kube-apiserver and etcd: requests, watches, memory, start.
 bench-apiserver *arguments:
-    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench apiserver -- {{arguments}}
+    cargo build --profile dist -p limen
+    LIMEN="$PWD/target/dist/limen" KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench apiserver -- {{arguments}}
 
 # A hub with many members: leaves in a second, time to reach all, cost at rest, growth.
 bench-federation *arguments:
-    KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench federation -- {{arguments}}
+    cargo build --profile dist -p limen
+    LIMEN="$PWD/target/dist/limen" KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench -p limen --bench federation -- {{arguments}}
 
 # One decision with 50 clusters; 10,000 roots over 20 clusters compiled; a changed endpoint to a changed decision at that size; a lost cluster beside HAProxy and Envoy. ENVOY is the path of its binary.
 bench-traffic:
-    cargo bench -p limen-core --bench decide
-    cargo bench -p limen-core --bench compile
+    cargo bench --profile dist -p limen-core --bench decide
+    cargo bench --profile dist -p limen-core --bench compile
     cargo bench -p limen --bench traffic
-    cargo build --release -p limen
+    cargo build --profile dist -p limen
     tools/bench-failover
 
 # The gateway beside nginx, HAProxy and Envoy: CPU time for each request. ENVOY is the path of its binary.
 bench-gateway *arguments:
-    cargo build --release -p limen
+    cargo build --profile dist -p limen
     tools/bench-gateway {{arguments}}
 
 # A gateway under load while targets are killed, hang and reset, routes change and clients misbehave; 5 minutes unless --seconds says otherwise.
 soak *arguments:
-    cargo build --release -p limen
+    cargo build --profile dist -p limen
     tools/soak-gateway {{arguments}}
 
 # The DNS server beside Knot and CoreDNS: CPU time for each answer. Then how soon a changed verdict is in the answers of 10,000 names.
 bench-dns *arguments:
-    cargo build --release -p limen
+    cargo build --profile dist -p limen
     COREDNS="$(tools/coredns)" tools/bench-dns {{arguments}}
     tools/bench-dns-verdicts --snapshot
     tools/bench-dns-verdicts --probes
 
 # From the death of a cluster to the first right answer of a client behind unbound, at TTL 5 and 30 (about five minutes).
 bench-dns-failover *arguments:
-    cargo build --release -p limen
+    cargo build --profile dist -p limen
     tools/bench-dns-failover {{arguments}}
 
 # Limen and a real kube-apiserver answer the same requests; every difference is listed or printed.

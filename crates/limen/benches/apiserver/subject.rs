@@ -1,5 +1,6 @@
 //! The two API servers under test, each new and empty in a folder of its own.
 
+use std::env;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -71,7 +72,8 @@ impl Hub {
 }
 
 fn hub_command(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_limen"));
+    let binary = env::var_os("LIMEN").unwrap_or_else(|| env!("CARGO_BIN_EXE_limen").into());
+    let mut command = Command::new(binary);
     command.args(["hub", "--api-only", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder);
     command.stdout(Stdio::piped()).kill_on_drop(true);
     command

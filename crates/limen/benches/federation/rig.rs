@@ -1,6 +1,7 @@
 //! A hub process and its members.
 
 use std::collections::HashSet;
+use std::env;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ impl Rig {
 
     async fn with(members: Vec<ApiServer>, configs: Vec<(Config, Vec<u8>)>) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let mut process = Command::new(env!("CARGO_BIN_EXE_limen"))
+        let binary = env::var_os("LIMEN").unwrap_or_else(|| env!("CARGO_BIN_EXE_limen").into());
+        let mut process = Command::new(binary)
             .args(["hub", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder.path())
             .stdout(Stdio::piped())
