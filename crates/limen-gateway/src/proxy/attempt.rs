@@ -123,6 +123,9 @@ impl Attempts<'_> {
             }
             for_http2(&mut head, endpoint.protocol == Protocol::Https);
         }
+        if upgrade {
+            lease.is_last();
+        }
         let request = Request::from_parts(head, body);
         match self.send(&mut lease, request, endpoint).await? {
             Ok(response) => Ok((response, lease)),

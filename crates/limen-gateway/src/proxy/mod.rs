@@ -28,7 +28,7 @@ mod who;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::{HOST, LOCATION, SET_COOKIE};
+use http::header::{CONTENT_LENGTH, HOST, LOCATION, SET_COOKIE};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
 use limen_core::route::{HostBuffer, normal_host};
@@ -81,6 +81,9 @@ fn admit(
     request: &Request<Incoming>,
 ) -> Result<(Arc<Route>, String), Refusal> {
     let authority = check::check(request, &shared.options)?;
+    if headers::upgrade_of(request).is_some() && !request.body().is_end_stream() {
+        return Err(refusal::UPGRADE_WITH_BODY);
+    }
     let mut buffer = HostBuffer::default();
     let host = normal_host(authority, &mut buffer).ok_or(refusal::BAD_HOST)?;
     let snapshot = shared.snapshot.load();
@@ -152,8 +155,11 @@ async fn serve(
     let who = who::Who::new(&backend, &shared.options, client, &head.headers);
     let known = forward::prepare(&mut head, client, shared, &host, upgrade.as_ref());
     exchange.identified(known);
-    // What a tunnel carries is not the body of the request that asks for it.
-    let (body, progress) = if incoming.is_end_stream() || upgrade.is_some() {
+    let (body, progress) = if incoming.is_end_stream() {
+        // Whoever waits for bytes that never come takes those of the next request for them.
+        if let Some(length) = head.headers.get_mut(CONTENT_LENGTH) {
+            *length = HeaderValue::from_static("0");
+        }
         (OutBody::Empty, None)
     } else {
         let (body, progress) = ClientBody::new(incoming);

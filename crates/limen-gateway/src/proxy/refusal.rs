@@ -60,6 +60,8 @@ pub(crate) const BAD_TARGET: Refusal = malformed("the request target is not a pa
 pub(crate) const TWO_LENGTHS: Refusal = malformed("there is more than one length");
 pub(crate) const TWO_FRAMINGS: Refusal = malformed("both a length and a transfer coding");
 pub(crate) const BAD_CODING: Refusal = malformed("the only transfer coding is chunked");
+pub(crate) const UPGRADE_WITH_BODY: Refusal =
+    malformed("a request that asks for an upgrade must not have a body");
 pub(crate) const NO_TUNNEL: Refusal =
     refusal(StatusCode::NOT_IMPLEMENTED, "the target speaks HTTP/2, where nothing is upgraded");
 

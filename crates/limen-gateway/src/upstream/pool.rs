@@ -77,6 +77,8 @@ impl Pool {
 pub(crate) struct Lease {
     endpoint: u64,
     sender: Option<Sender>,
+    /// Nobody may use it afterwards.
+    last: bool,
 }
 
 /// A connection to an endpoint: an idle one, or a new one.
@@ -93,7 +95,7 @@ pub(crate) async fn lease(
             Sender::Http2(sender) => sender.ready().await.is_ok(),
         };
         if ready {
-            return Ok(Lease { endpoint: endpoint.id, sender: Some(sender) });
+            return Ok(Lease::new(endpoint, sender));
         }
     }
     // Rare, and larger than all the rest of a request: boxed, so that not every request is moved
@@ -103,18 +105,27 @@ pub(crate) async fn lease(
         let copy = Sender::Http2(sender.clone());
         POOL.with_borrow_mut(|pool| pool.put(endpoint.id, copy));
     }
-    Ok(Lease { endpoint: endpoint.id, sender: Some(sender) })
+    Ok(Lease::new(endpoint, sender))
 }
 
 impl Lease {
+    fn new(endpoint: &Endpoint, sender: Sender) -> Self {
+        Self { endpoint: endpoint.id, sender: Some(sender), last: false }
+    }
+
     pub(crate) fn sender(&mut self) -> &mut Sender {
         self.sender.as_mut().expect("a lease has its sender until it is given back")
+    }
+
+    /// Who uses it now is the last: the two sides may disagree about what comes next on it.
+    pub(crate) fn is_last(&mut self) {
+        self.last = true;
     }
 
     /// Gives the connection back for others to use.
     pub(crate) fn give_back(mut self) {
         let Some(sender) = self.sender.take() else { return };
-        if !sender.is_http2() {
+        if !sender.is_http2() && !self.last {
             POOL.with_borrow_mut(|pool| pool.put(self.endpoint, sender));
         }
     }
