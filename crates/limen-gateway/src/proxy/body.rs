@@ -5,6 +5,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderValue, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
@@ -124,6 +126,16 @@ impl Drop for UpstreamBody {
 }
 
 impl ProxyBody {
+    /// The answer to `HEAD` has the length of a body and none of it. HTTP/1 sees to that by itself.
+    pub(crate) fn for_head(mut response: Response<Self>) -> Response<Self> {
+        if let Self::Full(text) = response.body() {
+            let length = HeaderValue::from(text.len());
+            response.headers_mut().insert(CONTENT_LENGTH, length);
+            *response.body_mut() = Self::Empty;
+        }
+        response
+    }
+
     /// What comes over a plain connection. What has come as a whole is accounted for at once.
     pub(crate) fn raw(mut body: RawBody, mut exchange: Exchange, patience: Duration) -> Self {
         if let Some(whole) = body.whole() {

@@ -33,11 +33,13 @@ pub(in crate::server) async fn serve(
     let mut scratch = Scratch::take();
     let answered = short(&shared, &client, &request, started, &mut scratch).await;
     scratch.give_back();
-    match answered {
+    let to_head = *request.method() == Method::HEAD;
+    let response = match answered {
         Some(response) => response,
         // Large, and not needed for most.
         None => Box::pin(proxy::handle(shared, client, request)).await,
-    }
+    };
+    if to_head { ProxyBody::for_head(response) } else { response }
 }
 
 /// The answer to an ordinary request; nothing if it is not for here.

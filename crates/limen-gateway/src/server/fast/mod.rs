@@ -223,7 +223,8 @@ impl<I: AsyncRead + AsyncWrite + Ending + Unpin> Fast<I> {
                 self.inbox.drain(..head.end + head.body);
                 // Only the account of it is wanted here.
                 drop(exchange.refused(&refusal));
-                self.refuse(&refusal, head.close, &mut scratch.answer).await
+                let to_head = *method == Method::HEAD;
+                self.refuse(&refusal, head.close, to_head, &mut scratch.answer).await
             }
         }
     }
