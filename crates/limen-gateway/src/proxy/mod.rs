@@ -57,6 +57,11 @@ pub(crate) async fn handle(
     let mut response = match admit(&shared, &client, &request) {
         Ok((route, host)) => match redirect(&shared, &client, &route, &request, &host) {
             Some(response) => exchange.answered(response),
+            // It could not be sent to where it can show a certificate.
+            None if !is_known(&client, &route) => {
+                shared.metrics.refused.add(1);
+                exchange.refused(&refusal::MISDIRECTED)
+            }
             None => serve(&shared, &client, route, host, request, exchange).await,
         },
         Err(refusal) => {
@@ -89,11 +94,9 @@ fn admit(
     let snapshot = shared.snapshot.load();
     let found = snapshot.routes.find(host, request.uri().path());
     let (_, route) = found.ok_or(refusal::NO_ROUTE)?;
-    if let Some(authority) = &route.ingress.client_ca
-        && client.authority.as_ref() != Some(authority)
-        // Over plain HTTP the client is first sent to where it can show a certificate.
-        && !(client.tls.is_none() && route.redirect_to_https)
-    {
+    // Over plain HTTP the client is first sent to where it can show a certificate.
+    let goes_on = client.tls.is_none() && route.redirect_to_https;
+    if !goes_on && !is_known(client, route) {
         return Err(refusal::MISDIRECTED);
     }
     if let Some((whose, limit)) = &route.ingress.limit {
@@ -106,6 +109,12 @@ fn admit(
         })?;
     }
     Ok((route.clone(), host.to_owned()))
+}
+
+/// Whether a client has shown the certificate that a route asks for, if it asks for one.
+fn is_known(client: &Client, route: &Route) -> bool {
+    let wanted = route.ingress.client_ca.as_ref();
+    wanted.is_none_or(|authority| client.authority.as_ref() == Some(authority))
 }
 
 fn redirect(

@@ -185,6 +185,22 @@ async fn clients_without_the_right_certificate_are_refused() {
 }
 
 #[tokio::test]
+async fn where_no_certificate_can_be_shown_nobody_gets_in() {
+    let (authority, people) = (Authority::new(), Authority::new());
+    let upstream = Upstream::named("up").await;
+    let mut root = with_tls(global(vec![target("c", &[upstream.address])]), &[], "cert");
+    root.client.client_ca_secret = Some("people".into());
+    let mut routes = objects([root]);
+    add_secret(&mut routes, "cert", authority.secret(&["a.test"]));
+    add_secret(&mut routes, "people", SecretData([("ca.crt".to_owned(), people.pem())].into()));
+    let mut options = options();
+    options.https = Vec::new();
+    let bed = Bed::with(options, routes).await;
+    assert_eq!(bed.get("/").await.status, 421);
+    assert_eq!(upstream.hits(), 0);
+}
+
+#[tokio::test]
 async fn targets_are_verified_before_they_get_anything() {
     provider();
     let (authority, other) = (Authority::new(), Authority::new());
