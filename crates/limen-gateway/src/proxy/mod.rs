@@ -42,7 +42,7 @@ pub(crate) use choose::{Chosen, Seen, choose, count, forget_all_but, may_retry, 
 pub(crate) use client::Client;
 pub(crate) use exchange::{Exchange, entry_of};
 pub(crate) use forward::hexadecimal;
-pub(crate) use refusal::Refusal;
+pub(crate) use refusal::{NO_TARGET, Refusal};
 pub(crate) use who::{ask_of, residency};
 
 /// Answers one request.

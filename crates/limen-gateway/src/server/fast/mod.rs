@@ -33,7 +33,7 @@ use crate::access_log::Entry;
 use crate::proxy::{Client, Exchange, pay_in};
 use crate::upstream::raw::Watchdog;
 use crate::worker::Shared;
-use attempts::{Matched, NoAnswer, Wanted};
+use attempts::{Matched, Wanted};
 use head::{Head, Parsed};
 pub(super) use http2::serve as serve_http2_request;
 
@@ -215,11 +215,7 @@ impl<I: AsyncRead + AsyncWrite + Ending + Unpin> Fast<I> {
                 self.inbox.drain(..head.end + head.body);
                 after
             }
-            Err(NoAnswer::Elsewhere) => {
-                exchange.forget();
-                After::HandOver
-            }
-            Err(NoAnswer::Refused(refusal)) => {
+            Err(refusal) => {
                 self.inbox.drain(..head.end + head.body);
                 // Only the account of it is wanted here.
                 drop(exchange.refused(&refusal));
