@@ -1,5 +1,6 @@
 //! The body of an answer on its way to the client.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,6 +15,19 @@ use tokio::time::{Instant, Sleep};
 use super::exchange::Exchange;
 use crate::upstream::Lease;
 use crate::upstream::raw::RawBody;
+
+thread_local! {
+    /// What became of asking a body for more, for those who cannot see it being asked.
+    static NOTED: Cell<Option<Poll<()>>> = const { Cell::new(None) };
+}
+
+/// Polls something that has a body in it. Also says whether the body, when it was last asked, had
+/// something to give or has to be waited for; nothing if it was not asked.
+pub(crate) fn noting_body<T>(poll: impl FnOnce() -> T) -> (T, Option<Poll<()>>) {
+    NOTED.set(None);
+    let polled = poll();
+    (polled, NOTED.take())
+}
 
 /// The body of an answer.
 pub(crate) enum ProxyBody {
@@ -156,7 +170,7 @@ impl Body for ProxyBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match &mut *self {
+        let polled = match &mut *self {
             Self::Empty => Poll::Ready(None),
             Self::Full(bytes) => {
                 let bytes = std::mem::take(bytes);
@@ -164,7 +178,9 @@ impl Body for ProxyBody {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Self::Upstream(body) => body.poll(context),
-        }
+        };
+        NOTED.set(Some(if polled.is_ready() { Poll::Ready(()) } else { Poll::Pending }));
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

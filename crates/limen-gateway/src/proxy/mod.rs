@@ -37,7 +37,7 @@ use crate::snapshot::Route;
 use crate::upstream::{ClientBody, OutBody, milliseconds};
 use crate::worker::Shared;
 pub(crate) use attempt::{blame, is_repeatable};
-pub(crate) use body::ProxyBody;
+pub(crate) use body::{ProxyBody, noting_body};
 pub(crate) use choose::{Chosen, Seen, choose, count, forget_all_but, may_retry, pay_in};
 pub(crate) use client::Client;
 pub(crate) use exchange::{Exchange, entry_of};

@@ -8,6 +8,7 @@
 mod fast;
 mod held;
 mod proxy_header;
+mod streams;
 pub(crate) mod strict;
 mod strict_io;
 
@@ -16,6 +17,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::Request;
@@ -23,7 +25,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1::UpgradeableConnection;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ProtocolVersion;
 use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -35,6 +37,7 @@ use crate::proxy::{self, Client};
 use crate::worker::Shared;
 use fast::{Ended, Fast};
 use held::{Ending, Held};
+use streams::{Due, Idle, Streams};
 use strict_io::StrictIo;
 
 /// Counts an open client connection until it is dropped.
@@ -199,7 +202,7 @@ where
         async move { Ok::<_, std::convert::Infallible>(proxy::handle(shared, client, request).await) }
     });
     let connection = pin!(builder.serve_connection(io, service).with_upgrades());
-    until_stop(&stopping, connection, UpgradeableConnection::graceful_shutdown).await;
+    until_stop(&stopping, connection, UpgradeableConnection::graceful_shutdown, None).await;
 }
 
 async fn serve_http2<I>(shared: Arc<Shared>, stream: I, client: Arc<Client>)
@@ -207,7 +210,8 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = &shared.options.limits;
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+    let streams = Streams::new(limits.idle);
+    let mut builder = http2::Builder::new(streams.clone());
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
@@ -228,12 +232,19 @@ where
         async move { Ok::<_, std::convert::Infallible>(handled.await) }
     });
     let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    until_stop(&stopping, connection, http2::Connection::graceful_shutdown).await;
+    drop(builder);
+    let idle = Some(Idle::new(streams));
+    until_stop(&stopping, connection, http2::Connection::graceful_shutdown, idle).await;
 }
 
-/// Runs a connection to its end, and tells it once when the gateway is to stop.
-async fn until_stop<C>(shared: &Shared, mut connection: Pin<&mut C>, tell: impl Fn(Pin<&mut C>))
-where
+/// Runs a connection to its end, and tells it once when the gateway is to stop. One that is `idle`
+/// for too long ends.
+async fn until_stop<C>(
+    shared: &Shared,
+    mut connection: Pin<&mut C>,
+    tell: impl Fn(Pin<&mut C>),
+    mut idle: Option<Idle>,
+) where
     C: Future<Output = hyper::Result<()>>,
 {
     let mut stop = pin!(shared.stop.cancelled());
@@ -246,6 +257,11 @@ where
                 told = true;
                 tell(connection.as_mut());
             }
+        }
+        match idle.as_mut().map_or(Due::Nothing, |idle| idle.look(context)) {
+            Due::Nothing => {}
+            Due::Tell => tell(connection.as_mut()),
+            Due::End => return Poll::Ready(Ok(())),
         }
         connection.as_mut().poll(context)
     });

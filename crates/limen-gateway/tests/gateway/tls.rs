@@ -313,6 +313,25 @@ async fn http2_is_spoken_where_it_is_asked_for() {
 }
 
 #[tokio::test]
+async fn connections_for_http2_on_which_nothing_comes_are_closed() {
+    let authority = Authority::new();
+    let upstream = Upstream::named("up").await;
+    let root = global(vec![target("c", &[upstream.address])]);
+    let mut options = options();
+    options.limits.idle = Duration::from_millis(400);
+    let bed = served(&authority, options, root).await;
+    let mut config = authority.client();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TcpStream::connect(bed.gateway.https()[0]).await.unwrap();
+    let name = ServerName::try_from("a.test").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let mut read = Vec::new();
+    let ended = stream.read_to_end(&mut read);
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+    assert!(ended.is_ok(), "it is waited for, for ever");
+}
+
+#[tokio::test]
 async fn clients_that_take_nothing_are_given_up() {
     let authority = Authority::new();
     let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
