@@ -83,15 +83,15 @@ pub(crate) async fn serve(
     if !tls {
         let client = Arc::new(Client::new(address, local, None, None, &shared.options));
         let first = tokio::select! {
-            first = timeout(shared.options.limits.idle, starts_http2(&stream)) => first,
+            first = timeout(shared.options.limits.idle, starts_http2(&stream, patience)) => first,
             () = shared.stop.cancelled() => return,
         };
         match first {
             // Boxed, as everywhere below: a connection that never gets here need not have room for it.
-            Ok(true) => Box::pin(serve_http2(shared, stream, client)).await,
-            Ok(false) => serve_http1(shared, stream, client).await,
+            Ok(Some(true)) => Box::pin(serve_http2(shared, stream, client)).await,
+            Ok(Some(false)) => serve_http1(shared, stream, client).await,
             // Nothing was ever asked.
-            Err(_) => {}
+            Ok(None) | Err(_) => {}
         }
         return;
     }
@@ -155,18 +155,26 @@ async fn told(io: Option<Held<TcpStream>>, error: std::io::Error) -> std::io::Er
     error
 }
 
-/// Whether a plain connection starts with the preface of HTTP/2. Takes nothing from it.
-async fn starts_http2(stream: &TcpStream) -> bool {
+/// Whether a plain connection starts with the preface of HTTP/2; nothing if that takes too long to
+/// tell. Takes nothing from it.
+async fn starts_http2(stream: &TcpStream, patience: Duration) -> Option<bool> {
     const START: &[u8] = b"PRI ";
     let mut first = [0; START.len()];
+    let (mut pause, mut waited) = (Duration::from_millis(2), Duration::ZERO);
     loop {
         match stream.peek(&mut first).await {
-            Ok(length) if length == START.len() => return first == START,
+            Ok(length) if length == START.len() => return Some(first == START),
             Ok(length) if length > 0 && START.starts_with(&first[..length]) => {
-                // A preface in pieces: nobody does that, so waiting can be crude.
-                tokio::time::sleep(Duration::from_millis(2)).await;
+                if waited >= patience {
+                    return None;
+                }
+                // A preface in pieces: nobody does that, so waiting can be crude, and costs less
+                // and less.
+                tokio::time::sleep(pause).await;
+                waited += pause;
+                pause *= 2;
             }
-            _ => return false,
+            _ => return Some(false),
         }
     }
 }
