@@ -179,7 +179,7 @@ async fn serve(
     let attempts = attempt::Attempts {
         backend: &backend,
         host: &host,
-        progress: progress.as_deref(),
+        progress: progress.as_ref(),
         ask: who.ask,
     };
     let whole = backend.rules.request;

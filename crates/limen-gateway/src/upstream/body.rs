@@ -15,6 +15,8 @@ pub(crate) struct BodyProgress {
     started: AtomicBool,
     /// The client broke off or sent something that is no body.
     broken: AtomicBool,
+    /// All of it has been passed on.
+    ended: AtomicBool,
     bytes: AtomicU64,
 }
 
@@ -48,6 +50,10 @@ impl BodyProgress {
         self.broken.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -69,9 +75,14 @@ impl Body for OutBody {
                 if let Some(data) = frame.data_ref() {
                     body.progress.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
                 }
+                // Whoever knows the length stops asking with the last byte, and trailers are last.
+                if frame.is_trailers() || body.incoming.is_end_stream() {
+                    body.progress.ended.store(true, Ordering::Relaxed);
+                }
             }
             Poll::Ready(Some(Err(_))) => body.progress.broken.store(true, Ordering::Relaxed),
-            _ => {}
+            Poll::Ready(None) => body.progress.ended.store(true, Ordering::Relaxed),
+            Poll::Pending => {}
         }
         polled
     }
