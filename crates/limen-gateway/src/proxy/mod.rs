@@ -100,9 +100,9 @@ fn admit(
         return Err(refusal::MISDIRECTED);
     }
     if let Some((whose, limit)) = &route.ingress.limit {
-        let forwarded = request.headers().get("x-forwarded-for").map(HeaderValue::as_bytes);
         let now = milliseconds(Instant::now());
-        let admitted = shared.clients.admit(*whose, client.original(forwarded), limit, now);
+        let from = client.original_of(request.headers());
+        let admitted = shared.clients.admit(*whose, from, limit, now);
         admitted.map_err(|seconds| {
             shared.metrics.limited.add(1);
             Refusal { retry_after: seconds, ..refusal::TOO_MANY }

@@ -206,6 +206,26 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
+async fn who_asks_is_in_the_last_line_that_a_trusted_proxy_adds() {
+    let upstream = Upstream::named("hello").await;
+    let mut root = global(vec![target("berlin", &[upstream.address])]);
+    root.client.limit = Some(ClientLimit { requests_per_second: 0.001, burst: Some(1) });
+    let mut options = options();
+    options.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    let bed = Bed::with(options, objects([root])).await;
+    let ask = async |said: &str, added: &str| {
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: {said}\r\n\
+             X-Forwarded-For: {added}\r\nConnection: close\r\n\r\n"
+        );
+        bed.send(&request).await.status
+    };
+    assert_eq!(ask("192.0.2.1", "198.51.100.1").await, 200);
+    assert_eq!(ask("192.0.2.2", "198.51.100.1").await, 429, "whatever it says of others");
+    assert_eq!(ask("192.0.2.1", "198.51.100.2").await, 200, "nor is anybody else to blame");
+}
+
+#[tokio::test]
 async fn a_share_of_requests_is_mirrored_and_clients_do_not_notice() {
     let (one, shadow) = (Upstream::named("one").await, Upstream::named("shadow").await);
     let targets = vec![target("one", &[one.address]), target("shadow", &[shadow.address])];
