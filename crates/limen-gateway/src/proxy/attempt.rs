@@ -158,8 +158,14 @@ impl Attempts<'_> {
                 // As long as the body moves, the target cannot be expected to answer.
                 Err(_) if before != self.progress.map(|body| body.bytes()) => {}
                 Err(_) => {
-                    let detail = format!("{} gave no answer in time", endpoint.destination);
-                    let failure = Failure::new(FailureKind::Slow, detail);
+                    let to = &endpoint.destination;
+                    let stalled = self.progress.is_some_and(|body| body.waits_for_client());
+                    let failure = if stalled {
+                        let detail = format!("{to} waits for a body that does not come");
+                        Failure::new(FailureKind::Stalled, detail)
+                    } else {
+                        Failure::new(FailureKind::Slow, format!("{to} gave no answer in time"))
+                    };
                     return Err(Lost::Failed(failure, None));
                 }
             }

@@ -72,9 +72,12 @@ impl Refusal {
             StatusCode::GATEWAY_TIMEOUT => "the target gave no answer in time",
             StatusCode::SERVICE_UNAVAILABLE => "the target has no connection to spare",
             StatusCode::BAD_REQUEST => "the body of the request broke off or is malformed",
+            StatusCode::REQUEST_TIMEOUT => "the body of the request stopped coming",
             _ => "the target could not be reached or broke off",
         };
-        Self { status, reason, close: status == StatusCode::BAD_REQUEST, retry_after: 0 }
+        // What is left of the body would be taken for a request.
+        let close = matches!(status, StatusCode::BAD_REQUEST | StatusCode::REQUEST_TIMEOUT);
+        Self { status, reason, close, retry_after: 0 }
     }
 
     pub(crate) fn response(&self) -> Response<ProxyBody> {

@@ -15,6 +15,8 @@ pub(crate) struct BodyProgress {
     started: AtomicBool,
     /// The client broke off or sent something that is no body.
     broken: AtomicBool,
+    /// The target would take more, and the client has not sent it.
+    waiting: AtomicBool,
     /// All of it has been passed on.
     ended: AtomicBool,
     bytes: AtomicU64,
@@ -50,6 +52,10 @@ impl BodyProgress {
         self.broken.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn waits_for_client(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
@@ -70,6 +76,7 @@ impl Body for OutBody {
         let Self::Client(body) = &mut *self else { return Poll::Ready(None) };
         body.progress.started.store(true, Ordering::Relaxed);
         let polled = Pin::new(&mut body.incoming).poll_frame(context);
+        body.progress.waiting.store(polled.is_pending(), Ordering::Relaxed);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(data) = frame.data_ref() {

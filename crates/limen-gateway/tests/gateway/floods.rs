@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use limen_core::global::{Timeouts, TrafficRules};
+use limen_core::global::{Outliers, Timeouts, TrafficRules};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -74,8 +74,10 @@ async fn bodies_that_stop_coming_are_given_up() {
     })
     .await;
     let timeouts = Timeouts { response_milliseconds: 200, ..Timeouts::default() };
-    let rules = TrafficRules { timeouts: Some(timeouts), ..TrafficRules::default() };
-    let bed = Bed::new(with_traffic(global(vec![target("c", &[reads.address])]), rules)).await;
+    let outliers = Some(Outliers { consecutive_failures: 1, ..Outliers::default() });
+    let rules = TrafficRules { timeouts: Some(timeouts), outliers, ..TrafficRules::default() };
+    let targets = vec![target("c", &[reads.address]), target("d", &[reads.address])];
+    let bed = Bed::new(with_traffic(global(targets), rules)).await;
     for length in [100, 100_000] {
         let mut stream = TcpStream::connect(bed.http()).await.unwrap();
         let head = format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n");
@@ -85,8 +87,10 @@ async fn bodies_that_stop_coming_are_given_up() {
         let ended = stream.read_to_end(&mut read);
         let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
         assert!(ended.is_ok(), "a body of {length} bytes is waited for, for ever");
-        assert_eq!(Reply::parse(&read).status, 504, "{length}");
+        assert_eq!(Reply::parse(&read).status, 408, "{length}");
     }
+    let targets = bed.admin("/targets").await.body;
+    assert!(!targets.contains("\"ejected\": true"), "nor is the target to blame: {targets}");
 }
 
 /// An HTTP/2 client, and the task of its connection, which answers whatever wants an answer.
