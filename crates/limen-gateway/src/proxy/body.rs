@@ -78,7 +78,7 @@ impl UpstreamBody {
         if let Source::Hyper(_, lease) = &mut self.source
             && let Some(lease) = lease.take()
         {
-            lease.give_back();
+            lease.give_back(self.patience);
         }
     }
 

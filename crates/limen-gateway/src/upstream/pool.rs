@@ -138,11 +138,13 @@ impl Lease {
         self.last = true;
     }
 
-    /// Gives the connection back for others to use.
-    pub(crate) fn give_back(mut self) {
+    /// Gives the connection back for others to use. If a body is still being sent over it, the
+    /// connection ends with that, or when the client has sent nothing for so long.
+    pub(crate) fn give_back(mut self, patience: Duration) {
         let Some(sender) = self.sender.take() else { return };
-        let sent = self.body.as_ref().is_none_or(|body| body.ended());
-        if sent && !sender.is_http2() && !self.last {
+        if let Some(body) = self.body.take().filter(|body| !body.ended()) {
+            body.abandon_when_it_stalls(patience);
+        } else if !sender.is_http2() && !self.last {
             POOL.with_borrow_mut(|pool| pool.put(self.endpoint, sender));
         }
     }

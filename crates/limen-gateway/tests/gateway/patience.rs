@@ -91,7 +91,9 @@ async fn nobody_waits_for_the_upload_of_somebody_else() {
         }
     })
     .await;
-    let bed = Bed::new(global(vec![target("c", &[hasty.address])])).await;
+    let timeouts = Timeouts { idle_milliseconds: 1000, ..Timeouts::default() };
+    let root = with_traffic(global(vec![target("c", &[hasty.address])]), rules(timeouts));
+    let bed = Bed::new(root).await;
     let mut uploading = TcpStream::connect(bed.http()).await.unwrap();
     let head = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000\r\n\r\nsome";
     uploading.write_all(head.as_bytes()).await.unwrap();
@@ -103,6 +105,8 @@ async fn nobody_waits_for_the_upload_of_somebody_else() {
     let request = "GET / HTTP/1.1\r\nHost: a.test\r\nTE: trailers\r\nConnection: close\r\n\r\n";
     assert_eq!(bed.send(request).await.status, 401);
     assert_eq!(hasty.hits(), 2, "over a connection of its own");
+    let ended = tokio::time::timeout(Duration::from_secs(20), uploading.read(&mut [0])).await;
+    assert!(ended.is_ok(), "what is left of an upload that has its answer is waited for, for ever");
 }
 
 #[tokio::test]
