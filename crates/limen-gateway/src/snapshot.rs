@@ -67,6 +67,8 @@ pub(crate) struct Backend {
     pub(crate) rules: Rules,
     /// Whether any of its targets can take only so much.
     pub(crate) limited: bool,
+    /// Whether all of its targets speak HTTP/1 without TLS.
+    pub(crate) plain: bool,
     /// Requests that clients have sent for it.
     pub(crate) asked: Arc<Count>,
 }

@@ -107,10 +107,8 @@ pub fn read_objects(path: &Path) -> Result<Objects, ConfigError> {
     for file in files(path)? {
         let text = std::fs::read_to_string(&file)
             .map_err(|error| ConfigError::Read { path: file.clone(), error })?;
-        // The parser's limits are against strangers; these files are the operator's own.
-        let options = serde_saphyr::options! { budget: None };
         let documents: Vec<Option<Spanned<Manifest>>> =
-            serde_saphyr::from_multiple_with_options(&text, options).map_err(|error| {
+            serde_saphyr::from_multiple_with_options(&text, yaml_options()).map_err(|error| {
                 ConfigError::Yaml { path: file.clone(), error: error.to_string() }
             })?;
         if documents.iter().flatten().any(|manifest| manifest.value.kind == "DnsZone") {
@@ -131,10 +129,15 @@ pub fn read_objects(path: &Path) -> Result<Objects, ConfigError> {
     Ok(objects)
 }
 
+/// The parser's limits are against strangers; these files are the operator's own. What is wrong is
+/// said with its line and without its text, which may be that of a private key.
+fn yaml_options() -> serde_saphyr::Options {
+    serde_saphyr::options! { budget: None, with_snippet: false }
+}
+
 /// Where the zones of a file are, with their records.
 fn origins(file: &Path, text: &str) -> Vec<(Key, Origin)> {
-    let options = serde_saphyr::options! { budget: None };
-    let read = serde_saphyr::from_multiple_with_options(text, options);
+    let read = serde_saphyr::from_multiple_with_options(text, yaml_options());
     // What cannot be read this way has been read before, and goes without.
     let documents: Vec<Option<Spanned<Lines>>> = read.unwrap_or_default();
     let zones = documents.into_iter().flatten().filter(|found| found.value.kind == "DnsZone");
@@ -329,6 +332,27 @@ mod tests {
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(part) && error.contains("routes.yaml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_a_secret_is_never_told() {
+        let secret = "kind: Secret\nmetadata: { name: s }\n";
+        for (wrong, place) in [
+            ("stringData:\n  tls.key: |\n    hunter2\n  other: [\n", "at line 6"),
+            ("stringData:\n  tls.key: hunter2\n  other: { a: b }\n", "at line 5"),
+            ("stringData: hunter2\n", "at line 3"),
+            ("data:\n  tls.key: hunter2 !\n", "routes.yaml:1: "),
+        ] {
+            let error = read(&format!("{secret}{wrong}")).unwrap_err();
+            assert!(!error.contains("hunter2"), "{error}");
+            assert!(error.contains(place), "{error}");
+        }
+        let objects = read(&format!("{secret}stringData: {{ tls.key: hunter2 }}\n")).unwrap();
+        assert!(format!("{objects:?}").contains("tls.key"));
+        let bytes = format!("{:?}", b"hunter2");
+        for told in ["hunter2", bytes.trim_matches(['[', ']'])] {
+            assert!(!format!("{objects:?}").contains(told), "{objects:?}");
         }
     }
 

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use limen_core::edge::{EdgeKind, Peer};
+use limen_core::edge::EdgeKind;
 use limen_core::global::Global;
 use tokio::sync::{mpsc, watch};
 
@@ -20,6 +20,7 @@ use super::absence::Absence;
 use super::burst::Burst;
 use super::keeper::Keeper;
 use super::listed::{Listed, events, events_of, is_answer, secret_data};
+use super::meet::{Met, Silence};
 use super::objects::{Key, Objects, SecretData};
 use super::{News, OwnEdge, Running, Source, disk, meet};
 use crate::{
@@ -176,21 +177,22 @@ impl Hub {
 
     /// Other edges come and go by themselves: nothing else waits for them.
     async fn follow_edges(&self, publish: &mpsc::Sender<News>) {
-        let mut edges: Listed<Peer> = Listed::default();
+        let mut edges: Listed<Met> = Listed::default();
+        let mut silence = Silence::default();
         let mut edge_events = events::<Edge>(&self.client);
         while let Some(event) = edge_events.next().await {
             // A hub that has no such objects, or is away: gateways do without each other.
             let Ok(event) = event else { continue };
-            if !edges.take(event, |edge| Some(meet::peer(edge))) || !edges.loaded {
+            if !edges.take(event, |edge| Some(Met::new(edge))) || !edges.loaded {
                 continue;
             }
             // Gateways look after the objects of those that are gone; others may not.
-            let tidies = self.edge == EdgeKind::Gateway;
-            let gone = edges.now.iter().filter(|(_, peer)| tidies && meet::is_gone(peer));
-            for ((_, name), _) in gone {
-                tokio::spawn(meet::remove(self.client.clone(), name.clone()));
+            if self.edge == EdgeKind::Gateway
+                && let Some(((_, name), met)) = silence.listen(&edges.now, Instant::now())
+            {
+                tokio::spawn(meet::remove(self.client.clone(), name.clone(), met.unchanged()));
             }
-            let now = edges.now.iter().map(|((_, name), peer)| (name.clone(), peer.clone()));
+            let now = edges.now.iter().map(|((_, name), met)| (name.clone(), met.peer.clone()));
             if publish.send(News::Edges(now.collect())).await.is_err() {
                 return;
             }

@@ -1,6 +1,7 @@
 //! What an edge obeys: the compiled roots and the Secrets they name.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,8 +42,15 @@ pub struct Origin {
 }
 
 /// What is in a Secret, decoded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretData(pub BTreeMap<String, Vec<u8>>);
+
+/// Only what its parts are called.
+impl fmt::Debug for SecretData {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 impl Objects {
     /// A Secret in a namespace.

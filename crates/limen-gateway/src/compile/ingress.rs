@@ -151,6 +151,7 @@ impl Shared {
         let targets: Vec<TargetState> = targets.collect();
         Backend {
             limited: targets.iter().any(|target| target.capacity.is_some()),
+            plain: targets.iter().all(|state| state.target.protocol == Protocol::Http),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: backend.name.clone(),
             ingress: ingress.to_owned(),

@@ -37,7 +37,8 @@ const SPACING: Duration = Duration::from_millis(900);
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Who has said nothing for so long is not counted on.
 const SILENT: Duration = Duration::from_secs(35);
-/// A report that was this old when it came first is of a gateway that is gone.
+/// A report that was this old when it came first is of a gateway that is gone, unless another one
+/// follows: clocks may be wrong, and only the first is judged by one.
 const FORGOTTEN: i64 = 120;
 
 /// The other edges, and what is known of them.
@@ -45,8 +46,17 @@ pub(crate) struct Edges {
     own: watch::Sender<OwnEdge>,
     published: Option<Instant>,
     peers: BTreeMap<String, (Peer, Instant)>,
+    said: BTreeMap<String, Said>,
     rates: Rates,
     shares: Shares,
+}
+
+/// When a gateway last said something.
+struct Said {
+    /// By its own clock.
+    theirs: i64,
+    /// By ours, since this one runs; nothing if that was too long ago.
+    ours: Option<Instant>,
 }
 
 /// Where clients come in, each once.
@@ -69,6 +79,7 @@ impl Edges {
             own: watch::Sender::new(own),
             published: None,
             peers: BTreeMap::new(),
+            said: BTreeMap::new(),
             rates: Rates::default(),
             shares: Shares::default(),
         }
@@ -81,18 +92,27 @@ impl Edges {
 
     /// All edges, as they are now.
     pub(crate) fn heard(&mut self, edges: BTreeMap<String, Peer>) {
-        let (now, clock) = (Instant::now(), clock());
+        self.heard_then(edges, Instant::now(), clock());
+    }
+
+    fn heard_then(&mut self, edges: BTreeMap<String, Peer>, now: Instant, clock: i64) {
         let own = self.own.borrow().name.clone();
-        let before = std::mem::take(&mut self.peers);
+        let before = std::mem::take(&mut self.said);
+        self.peers.clear();
         for (name, peer) in edges {
-            let gone = peer.report.observed_at.is_none_or(|at| at < clock - FORGOTTEN);
-            let gone = gone || peer.report.stopping;
-            if name == own || peer.kind != EdgeKind::Gateway || gone {
+            let Some(theirs) = peer.report.observed_at else { continue };
+            if name == own || peer.kind != EdgeKind::Gateway || peer.report.stopping {
                 continue;
             }
-            let same = before.get(&name).filter(|(known, _)| *known == peer);
-            let since = same.map_or(now, |(_, since)| *since);
-            self.peers.insert(name, (peer, since));
+            let ours = match before.get(&name) {
+                Some(said) if said.theirs == theirs => said.ours,
+                Some(_) => Some(now),
+                None => (theirs >= clock - FORGOTTEN).then_some(now),
+            };
+            self.said.insert(name.clone(), Said { theirs, ours });
+            if let Some(since) = ours.filter(|since| now - *since < SILENT) {
+                self.peers.insert(name, (peer, since));
+            }
         }
     }
 
@@ -170,4 +190,29 @@ fn is_withdrawn(own: &OwnEdge) -> bool {
 fn clock() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_is_counted_on_while_it_speaks_whatever_its_clock_says() {
+        let mut edges = Edges::new(&Options::default());
+        let start = Instant::now();
+        let mut hear = |seconds: u64, observed_at: i64| {
+            let report = EdgeReport { observed_at: Some(observed_at), ..EdgeReport::default() };
+            let peer = Peer { report, ..Peer::default() };
+            let now = start + Duration::from_secs(seconds);
+            edges.heard_then([("other".to_owned(), peer)].into(), now, 1_000_000);
+            edges.peers.contains_key("other")
+        };
+        assert!(!hear(0, 900_000), "it may be gone for a day");
+        assert!(!hear(1, 900_000));
+        assert!(hear(2, 900_010), "it speaks");
+        assert!(hear(30, 900_010));
+        assert!(!hear(40, 900_010), "it is silent");
+        assert!(!hear(41, 900_010), "and stays so, however often others speak");
+        assert!(hear(42, 2_000_000), "its clock was set");
+    }
 }

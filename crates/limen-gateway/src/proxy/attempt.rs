@@ -30,7 +30,7 @@ use crate::upstream::{
 pub(super) struct Attempts<'a> {
     pub(super) backend: &'a Arc<Backend>,
     pub(super) host: &'a str,
-    pub(super) progress: Option<&'a BodyProgress>,
+    pub(super) progress: Option<&'a Arc<BodyProgress>>,
     pub(super) ask: Ask,
 }
 
@@ -88,7 +88,7 @@ impl Attempts<'_> {
             if failure.kind.blames_address() {
                 blame(backend, &chosen.address, Some(failure.kind));
             }
-            let started = self.progress.is_some_and(BodyProgress::started);
+            let started = self.progress.is_some_and(|body| body.started());
             let another = match (unsent, again) {
                 (Some(unsent), _) if failure.kind.unseen() && !started => Some(*unsent),
                 (_, again) => again,
@@ -123,6 +123,10 @@ impl Attempts<'_> {
             }
             for_http2(&mut head, endpoint.protocol == Protocol::Https);
         }
+        lease.carries(self.progress);
+        if upgrade {
+            lease.is_last();
+        }
         let request = Request::from_parts(head, body);
         match self.send(&mut lease, request, endpoint).await? {
             Ok(response) => Ok((response, lease)),
@@ -130,7 +134,7 @@ impl Attempts<'_> {
                 let unsent = error.take_message().map(back_to_http1).map(Box::new);
                 let kind = match &unsent {
                     Some(_) => FailureKind::Unsent,
-                    None if self.progress.is_some_and(BodyProgress::broken) => FailureKind::Client,
+                    None if self.progress.is_some_and(|body| body.broken()) => FailureKind::Client,
                     None => FailureKind::Broken,
                 };
                 let detail = format!("{}: {}", endpoint.destination, error.error());
@@ -148,14 +152,20 @@ impl Attempts<'_> {
     ) -> Result<Result<Response<Incoming>, TrySendError<Request<OutBody>>>, Lost> {
         let mut sending = pin!(lease.sender().send(request));
         loop {
-            let before = self.progress.map(BodyProgress::bytes);
+            let before = self.progress.map(|body| body.bytes());
             match tokio::time::timeout(self.backend.rules.response, sending.as_mut()).await {
                 Ok(sent) => return Ok(sent),
                 // As long as the body moves, the target cannot be expected to answer.
-                Err(_) if before != self.progress.map(BodyProgress::bytes) => {}
+                Err(_) if before != self.progress.map(|body| body.bytes()) => {}
                 Err(_) => {
-                    let detail = format!("{} gave no answer in time", endpoint.destination);
-                    let failure = Failure::new(FailureKind::Slow, detail);
+                    let to = &endpoint.destination;
+                    let stalled = self.progress.is_some_and(|body| body.waits_for_client());
+                    let failure = if stalled {
+                        let detail = format!("{to} waits for a body that does not come");
+                        Failure::new(FailureKind::Stalled, detail)
+                    } else {
+                        Failure::new(FailureKind::Slow, format!("{to} gave no answer in time"))
+                    };
                     return Err(Lost::Failed(failure, None));
                 }
             }

@@ -1,10 +1,13 @@
 //! The body of an answer on its way to the client.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderValue, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
@@ -12,6 +15,19 @@ use tokio::time::{Instant, Sleep};
 use super::exchange::Exchange;
 use crate::upstream::Lease;
 use crate::upstream::raw::RawBody;
+
+thread_local! {
+    /// What became of asking a body for more, for those who cannot see it being asked.
+    static NOTED: Cell<Option<Poll<()>>> = const { Cell::new(None) };
+}
+
+/// Polls something that has a body in it. Also says whether the body, when it was last asked, had
+/// something to give or has to be waited for; nothing if it was not asked.
+pub(crate) fn noting_body<T>(poll: impl FnOnce() -> T) -> (T, Option<Poll<()>>) {
+    NOTED.set(None);
+    let polled = poll();
+    (polled, NOTED.take())
+}
 
 /// The body of an answer.
 pub(crate) enum ProxyBody {
@@ -62,7 +78,7 @@ impl UpstreamBody {
         if let Source::Hyper(_, lease) = &mut self.source
             && let Some(lease) = lease.take()
         {
-            lease.give_back();
+            lease.give_back(self.patience);
         }
     }
 
@@ -124,6 +140,16 @@ impl Drop for UpstreamBody {
 }
 
 impl ProxyBody {
+    /// The answer to `HEAD` has the length of a body and none of it. HTTP/1 sees to that by itself.
+    pub(crate) fn for_head(mut response: Response<Self>) -> Response<Self> {
+        if let Self::Full(text) = response.body() {
+            let length = HeaderValue::from(text.len());
+            response.headers_mut().insert(CONTENT_LENGTH, length);
+            *response.body_mut() = Self::Empty;
+        }
+        response
+    }
+
     /// What comes over a plain connection. What has come as a whole is accounted for at once.
     pub(crate) fn raw(mut body: RawBody, mut exchange: Exchange, patience: Duration) -> Self {
         if let Some(whole) = body.whole() {
@@ -144,7 +170,7 @@ impl Body for ProxyBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match &mut *self {
+        let polled = match &mut *self {
             Self::Empty => Poll::Ready(None),
             Self::Full(bytes) => {
                 let bytes = std::mem::take(bytes);
@@ -152,7 +178,9 @@ impl Body for ProxyBody {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Self::Upstream(body) => body.poll(context),
-        }
+        };
+        NOTED.set(Some(if polled.is_ready() { Poll::Ready(()) } else { Poll::Pending }));
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

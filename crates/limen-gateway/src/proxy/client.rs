@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 
 use crate::options::Options;
 use limen_api::source::SecretData;
@@ -66,6 +66,12 @@ impl Client {
             std::str::from_utf8(last.trim_ascii()).ok()?.parse::<IpAddr>().ok()
         });
         named.map_or(own, |address| address.to_canonical())
+    }
+
+    /// The same by all headers of a request: what the proxy in front wrote is in the last line.
+    pub(crate) fn original_of(&self, headers: &HeaderMap) -> IpAddr {
+        let lines = headers.get_all("x-forwarded-for");
+        self.original(lines.iter().next_back().map(HeaderValue::as_bytes))
     }
 
     pub(crate) fn proto(&self) -> &'static str {

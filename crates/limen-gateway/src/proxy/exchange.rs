@@ -106,11 +106,6 @@ impl Exchange {
         self.complete = true;
     }
 
-    /// Somebody else will account for it.
-    pub(crate) fn forget(mut self) {
-        (self.target, self.entry) = (None, None);
-    }
-
     /// The gateway answers by itself.
     pub(crate) fn answered(mut self, response: Response<ProxyBody>) -> Response<ProxyBody> {
         self.status = response.status().as_u16();

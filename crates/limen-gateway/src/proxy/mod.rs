@@ -28,7 +28,7 @@ mod who;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::{HOST, LOCATION, SET_COOKIE};
+use http::header::{CONTENT_LENGTH, HOST, LOCATION, SET_COOKIE};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
 use limen_core::route::{HostBuffer, normal_host};
@@ -37,12 +37,12 @@ use crate::snapshot::Route;
 use crate::upstream::{ClientBody, OutBody, milliseconds};
 use crate::worker::Shared;
 pub(crate) use attempt::{blame, is_repeatable};
-pub(crate) use body::ProxyBody;
+pub(crate) use body::{ProxyBody, noting_body};
 pub(crate) use choose::{Chosen, Seen, choose, count, forget_all_but, may_retry, pay_in};
 pub(crate) use client::Client;
 pub(crate) use exchange::{Exchange, entry_of};
 pub(crate) use forward::hexadecimal;
-pub(crate) use refusal::Refusal;
+pub(crate) use refusal::{NO_TARGET, Refusal};
 pub(crate) use who::{ask_of, residency};
 
 /// Answers one request.
@@ -57,6 +57,11 @@ pub(crate) async fn handle(
     let mut response = match admit(&shared, &client, &request) {
         Ok((route, host)) => match redirect(&shared, &client, &route, &request, &host) {
             Some(response) => exchange.answered(response),
+            // It could not be sent to where it can show a certificate.
+            None if !is_known(&client, &route) => {
+                shared.metrics.refused.add(1);
+                exchange.refused(&refusal::MISDIRECTED)
+            }
             None => serve(&shared, &client, route, host, request, exchange).await,
         },
         Err(refusal) => {
@@ -81,28 +86,35 @@ fn admit(
     request: &Request<Incoming>,
 ) -> Result<(Arc<Route>, String), Refusal> {
     let authority = check::check(request, &shared.options)?;
+    if headers::upgrade_of(request).is_some() && !request.body().is_end_stream() {
+        return Err(refusal::UPGRADE_WITH_BODY);
+    }
     let mut buffer = HostBuffer::default();
     let host = normal_host(authority, &mut buffer).ok_or(refusal::BAD_HOST)?;
     let snapshot = shared.snapshot.load();
     let found = snapshot.routes.find(host, request.uri().path());
     let (_, route) = found.ok_or(refusal::NO_ROUTE)?;
-    if let Some(authority) = &route.ingress.client_ca
-        && client.authority.as_ref() != Some(authority)
-        // Over plain HTTP the client is first sent to where it can show a certificate.
-        && !(client.tls.is_none() && route.redirect_to_https)
-    {
+    // Over plain HTTP the client is first sent to where it can show a certificate.
+    let goes_on = client.tls.is_none() && route.redirect_to_https;
+    if !goes_on && !is_known(client, route) {
         return Err(refusal::MISDIRECTED);
     }
     if let Some((whose, limit)) = &route.ingress.limit {
-        let forwarded = request.headers().get("x-forwarded-for").map(HeaderValue::as_bytes);
         let now = milliseconds(Instant::now());
-        let admitted = shared.clients.admit(*whose, client.original(forwarded), limit, now);
+        let from = client.original_of(request.headers());
+        let admitted = shared.clients.admit(*whose, from, limit, now);
         admitted.map_err(|seconds| {
             shared.metrics.limited.add(1);
             Refusal { retry_after: seconds, ..refusal::TOO_MANY }
         })?;
     }
     Ok((route.clone(), host.to_owned()))
+}
+
+/// Whether a client has shown the certificate that a route asks for, if it asks for one.
+fn is_known(client: &Client, route: &Route) -> bool {
+    let wanted = route.ingress.client_ca.as_ref();
+    wanted.is_none_or(|authority| client.authority.as_ref() == Some(authority))
 }
 
 fn redirect(
@@ -152,8 +164,11 @@ async fn serve(
     let who = who::Who::new(&backend, &shared.options, client, &head.headers);
     let known = forward::prepare(&mut head, client, shared, &host, upgrade.as_ref());
     exchange.identified(known);
-    // What a tunnel carries is not the body of the request that asks for it.
-    let (body, progress) = if incoming.is_end_stream() || upgrade.is_some() {
+    let (body, progress) = if incoming.is_end_stream() {
+        // Whoever waits for bytes that never come takes those of the next request for them.
+        if let Some(length) = head.headers.get_mut(CONTENT_LENGTH) {
+            *length = HeaderValue::from_static("0");
+        }
         (OutBody::Empty, None)
     } else {
         let (body, progress) = ClientBody::new(incoming);
@@ -164,7 +179,7 @@ async fn serve(
     let attempts = attempt::Attempts {
         backend: &backend,
         host: &host,
-        progress: progress.as_deref(),
+        progress: progress.as_ref(),
         ask: who.ask,
     };
     let whole = backend.rules.request;

@@ -60,6 +60,8 @@ pub(crate) const BAD_TARGET: Refusal = malformed("the request target is not a pa
 pub(crate) const TWO_LENGTHS: Refusal = malformed("there is more than one length");
 pub(crate) const TWO_FRAMINGS: Refusal = malformed("both a length and a transfer coding");
 pub(crate) const BAD_CODING: Refusal = malformed("the only transfer coding is chunked");
+pub(crate) const UPGRADE_WITH_BODY: Refusal =
+    malformed("a request that asks for an upgrade must not have a body");
 pub(crate) const NO_TUNNEL: Refusal =
     refusal(StatusCode::NOT_IMPLEMENTED, "the target speaks HTTP/2, where nothing is upgraded");
 
@@ -70,9 +72,12 @@ impl Refusal {
             StatusCode::GATEWAY_TIMEOUT => "the target gave no answer in time",
             StatusCode::SERVICE_UNAVAILABLE => "the target has no connection to spare",
             StatusCode::BAD_REQUEST => "the body of the request broke off or is malformed",
+            StatusCode::REQUEST_TIMEOUT => "the body of the request stopped coming",
             _ => "the target could not be reached or broke off",
         };
-        Self { status, reason, close: status == StatusCode::BAD_REQUEST, retry_after: 0 }
+        // What is left of the body would be taken for a request.
+        let close = matches!(status, StatusCode::BAD_REQUEST | StatusCode::REQUEST_TIMEOUT);
+        Self { status, reason, close, retry_after: 0 }
     }
 
     pub(crate) fn response(&self) -> Response<ProxyBody> {

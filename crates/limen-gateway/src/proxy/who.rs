@@ -59,8 +59,7 @@ impl Who {
         client: &Client,
         headers: &HeaderMap,
     ) -> Self {
-        let address = client.original(headers.get("x-forwarded-for").map(HeaderValue::as_bytes));
-        let mut ask = ask_of(backend, options, address);
+        let mut ask = ask_of(backend, options, client.original_of(headers));
         let mut shown = None;
         if let Some(affinity) = &backend.rules.affinity {
             if let Some(name) = &affinity.cookie {

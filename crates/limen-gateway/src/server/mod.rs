@@ -8,6 +8,7 @@
 mod fast;
 mod held;
 mod proxy_header;
+mod streams;
 pub(crate) mod strict;
 mod strict_io;
 
@@ -16,6 +17,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::Request;
@@ -23,7 +25,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1::UpgradeableConnection;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ProtocolVersion;
 use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -35,6 +37,7 @@ use crate::proxy::{self, Client};
 use crate::worker::Shared;
 use fast::{Ended, Fast};
 use held::{Ending, Held};
+use streams::{Due, Idle, Streams};
 use strict_io::StrictIo;
 
 /// Counts an open client connection until it is dropped.
@@ -80,15 +83,15 @@ pub(crate) async fn serve(
     if !tls {
         let client = Arc::new(Client::new(address, local, None, None, &shared.options));
         let first = tokio::select! {
-            first = timeout(shared.options.limits.idle, starts_http2(&stream)) => first,
+            first = timeout(shared.options.limits.idle, starts_http2(&stream, patience)) => first,
             () = shared.stop.cancelled() => return,
         };
         match first {
             // Boxed, as everywhere below: a connection that never gets here need not have room for it.
-            Ok(true) => Box::pin(serve_http2(shared, stream, client)).await,
-            Ok(false) => serve_http1(shared, stream, client).await,
+            Ok(Some(true)) => Box::pin(serve_http2(shared, stream, client)).await,
+            Ok(Some(false)) => serve_http1(shared, stream, client).await,
             // Nothing was ever asked.
-            Err(_) => {}
+            Ok(None) | Err(_) => {}
         }
         return;
     }
@@ -152,18 +155,26 @@ async fn told(io: Option<Held<TcpStream>>, error: std::io::Error) -> std::io::Er
     error
 }
 
-/// Whether a plain connection starts with the preface of HTTP/2. Takes nothing from it.
-async fn starts_http2(stream: &TcpStream) -> bool {
+/// Whether a plain connection starts with the preface of HTTP/2; nothing if that takes too long to
+/// tell. Takes nothing from it.
+async fn starts_http2(stream: &TcpStream, patience: Duration) -> Option<bool> {
     const START: &[u8] = b"PRI ";
     let mut first = [0; START.len()];
+    let (mut pause, mut waited) = (Duration::from_millis(2), Duration::ZERO);
     loop {
         match stream.peek(&mut first).await {
-            Ok(length) if length == START.len() => return first == START,
+            Ok(length) if length == START.len() => return Some(first == START),
             Ok(length) if length > 0 && START.starts_with(&first[..length]) => {
-                // A preface in pieces: nobody does that, so waiting can be crude.
-                tokio::time::sleep(Duration::from_millis(2)).await;
+                if waited >= patience {
+                    return None;
+                }
+                // A preface in pieces: nobody does that, so waiting can be crude, and costs less
+                // and less.
+                tokio::time::sleep(pause).await;
+                waited += pause;
+                pause *= 2;
             }
-            _ => return false,
+            _ => return Some(false),
         }
     }
 }
@@ -199,7 +210,7 @@ where
         async move { Ok::<_, std::convert::Infallible>(proxy::handle(shared, client, request).await) }
     });
     let connection = pin!(builder.serve_connection(io, service).with_upgrades());
-    until_stop(&stopping, connection, UpgradeableConnection::graceful_shutdown).await;
+    until_stop(&stopping, connection, UpgradeableConnection::graceful_shutdown, None).await;
 }
 
 async fn serve_http2<I>(shared: Arc<Shared>, stream: I, client: Arc<Client>)
@@ -207,7 +218,8 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = &shared.options.limits;
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+    let streams = Streams::new(limits.idle);
+    let mut builder = http2::Builder::new(streams.clone());
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
@@ -228,12 +240,19 @@ where
         async move { Ok::<_, std::convert::Infallible>(handled.await) }
     });
     let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    until_stop(&stopping, connection, http2::Connection::graceful_shutdown).await;
+    drop(builder);
+    let idle = Some(Idle::new(streams));
+    until_stop(&stopping, connection, http2::Connection::graceful_shutdown, idle).await;
 }
 
-/// Runs a connection to its end, and tells it once when the gateway is to stop.
-async fn until_stop<C>(shared: &Shared, mut connection: Pin<&mut C>, tell: impl Fn(Pin<&mut C>))
-where
+/// Runs a connection to its end, and tells it once when the gateway is to stop. One that is `idle`
+/// for too long ends.
+async fn until_stop<C>(
+    shared: &Shared,
+    mut connection: Pin<&mut C>,
+    tell: impl Fn(Pin<&mut C>),
+    mut idle: Option<Idle>,
+) where
     C: Future<Output = hyper::Result<()>>,
 {
     let mut stop = pin!(shared.stop.cancelled());
@@ -246,6 +265,11 @@ where
                 told = true;
                 tell(connection.as_mut());
             }
+        }
+        match idle.as_mut().map_or(Due::Nothing, |idle| idle.look(context)) {
+            Due::Nothing => {}
+            Due::Tell => tell(connection.as_mut()),
+            Due::End => return Poll::Ready(Ok(())),
         }
         connection.as_mut().poll(context)
     });

@@ -24,6 +24,8 @@ pub(crate) enum FailureKind {
     Slow,
     /// The client's side of the exchange broke, so nothing is the target's fault.
     Client,
+    /// The client stopped sending, and nobody can answer half a request.
+    Stalled,
 }
 
 impl FailureKind {
@@ -44,6 +46,7 @@ impl FailureKind {
             Self::Full => StatusCode::SERVICE_UNAVAILABLE,
             Self::Slow => StatusCode::GATEWAY_TIMEOUT,
             Self::Client => StatusCode::BAD_REQUEST,
+            Self::Stalled => StatusCode::REQUEST_TIMEOUT,
         }
     }
 
@@ -56,6 +59,7 @@ impl FailureKind {
             Self::Broken => "broken",
             Self::Slow => "slow",
             Self::Client => "client",
+            Self::Stalled => "stalled",
         }
     }
 }

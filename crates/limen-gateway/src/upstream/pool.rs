@@ -1,16 +1,18 @@
 //! Idle connections, one pool for each worker.
 //!
 //! The pool is in the worker's thread and nowhere else, so taking a connection and giving it back
-//! needs no lock. A connection is given back when the answer's body has been read to its end.
+//! needs no lock. A connection is given back when the answer's body has been read to its end, and
+//! the request's body has been sent to its end.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::body::BodyProgress;
 use super::connect::{Sender, connect};
 use super::endpoint::Endpoint;
-use super::failure::Failure;
+use super::failure::{Failure, FailureKind};
 
 /// Connections that nobody uses are kept for this long: shorter than what servers commonly allow.
 const IDLE: Duration = Duration::from_secs(50);
@@ -77,6 +79,10 @@ impl Pool {
 pub(crate) struct Lease {
     endpoint: u64,
     sender: Option<Sender>,
+    /// What is sent over it, if it is more than a head.
+    body: Option<Arc<BodyProgress>>,
+    /// Nobody may use it afterwards.
+    last: bool,
 }
 
 /// A connection to an endpoint: an idle one, or a new one.
@@ -88,12 +94,19 @@ pub(crate) async fn lease(
 ) -> Result<Lease, Failure> {
     loop {
         let Some(mut sender) = POOL.with_borrow_mut(|pool| pool.take(endpoint.id)) else { break };
-        let ready = match &mut sender {
-            Sender::Http1(sender) => sender.ready().await.is_ok(),
-            Sender::Http2(sender) => sender.ready().await.is_ok(),
+        let ready = async {
+            match &mut sender {
+                Sender::Http1(sender) => sender.ready().await.is_ok(),
+                Sender::Http2(sender) => sender.ready().await.is_ok(),
+            }
         };
-        if ready {
-            return Ok(Lease { endpoint: endpoint.id, sender: Some(sender) });
+        match tokio::time::timeout(patience, ready).await {
+            Ok(true) => return Ok(Lease::new(endpoint, sender)),
+            Ok(false) => {}
+            Err(_) => {
+                let detail = format!("an idle connection to {} was busy", endpoint.destination);
+                return Err(Failure::new(FailureKind::Unsent, detail));
+            }
         }
     }
     // Rare, and larger than all the rest of a request: boxed, so that not every request is moved
@@ -103,18 +116,35 @@ pub(crate) async fn lease(
         let copy = Sender::Http2(sender.clone());
         POOL.with_borrow_mut(|pool| pool.put(endpoint.id, copy));
     }
-    Ok(Lease { endpoint: endpoint.id, sender: Some(sender) })
+    Ok(Lease::new(endpoint, sender))
 }
 
 impl Lease {
+    fn new(endpoint: &Endpoint, sender: Sender) -> Self {
+        Self { endpoint: endpoint.id, sender: Some(sender), body: None, last: false }
+    }
+
     pub(crate) fn sender(&mut self) -> &mut Sender {
         self.sender.as_mut().expect("a lease has its sender until it is given back")
     }
 
-    /// Gives the connection back for others to use.
-    pub(crate) fn give_back(mut self) {
+    /// What is sent over it, and has to end before anybody else can use it.
+    pub(crate) fn carries(&mut self, body: Option<&Arc<BodyProgress>>) {
+        self.body = body.cloned();
+    }
+
+    /// Who uses it now is the last: the two sides may disagree about what comes next on it.
+    pub(crate) fn is_last(&mut self) {
+        self.last = true;
+    }
+
+    /// Gives the connection back for others to use. If a body is still being sent over it, the
+    /// connection ends with that, or when the client has sent nothing for so long.
+    pub(crate) fn give_back(mut self, patience: Duration) {
         let Some(sender) = self.sender.take() else { return };
-        if !sender.is_http2() {
+        if let Some(body) = self.body.take().filter(|body| !body.ended()) {
+            body.abandon_when_it_stalls(patience);
+        } else if !sender.is_http2() && !self.last {
             POOL.with_borrow_mut(|pool| pool.put(self.endpoint, sender));
         }
     }

@@ -96,6 +96,22 @@ async fn heads_have_a_length_and_no_body() {
 }
 
 #[tokio::test]
+async fn refused_heads_have_a_length_and_no_body_either() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let bed = Bed::new(global(vec![target("c", &[socket.local_addr().unwrap()])])).await;
+    let mut client = h2(bed.http()).await;
+    // The second is refused by the general way, as no rule matches.
+    for (uri, status) in [("http://a.test/", 502), ("http://b.test/", 404)] {
+        let request = Request::head(uri).body(Full::default()).unwrap();
+        let response = client.send_request(request).await.unwrap();
+        assert_eq!(response.status(), status);
+        assert_ne!(response.headers()["content-length"], "0");
+        assert!(response.into_body().collect().await.unwrap().to_bytes().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_breaks_off_is_never_taken_for_whole() {
     let timeouts = Timeouts { idle_milliseconds: 300, ..Timeouts::default() };
     for framing in ["Content-Length: 100", "Transfer-Encoding: chunked"] {

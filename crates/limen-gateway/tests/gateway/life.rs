@@ -203,3 +203,43 @@ async fn heads_that_do_not_end_are_given_up() {
     let closed = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut read)).await;
     assert!(closed.is_ok(), "a head that does not end is waited for forever");
 }
+
+#[tokio::test]
+async fn heads_that_come_byte_by_byte_for_ever_are_given_up_too() {
+    let upstream = Upstream::named("c").await;
+    let mut options = options();
+    options.limits.head = Duration::from_millis(500);
+    let bed = Bed::with(options, objects([global(vec![target("c", &[upstream.address])])])).await;
+    // The second has a head that is not ordinary.
+    for start in ["GET / HTTP/1.1\r\nHost: a.test\r\nX: ", "\r\nGET / HTTP/1.1\r\nX: "] {
+        let mut stream = TcpStream::connect(bed.http()).await.unwrap();
+        stream.write_all(start.as_bytes()).await.unwrap();
+        let mut closed = false;
+        for _ in 0..400 {
+            let read = tokio::time::timeout(Duration::from_millis(50), stream.read(&mut [0])).await;
+            closed = read.is_ok() || stream.write_all(b"x").await.is_err();
+            if closed {
+                break;
+            }
+        }
+        assert!(closed, "a head that never ends is waited for: {start:?}");
+    }
+}
+
+#[tokio::test]
+async fn half_a_preface_has_no_more_time_than_a_head() {
+    let upstream = Upstream::named("c").await;
+    let mut options = options();
+    options.limits.head = Duration::from_millis(100);
+    options.limits.idle = Duration::from_secs(600);
+    let bed = Bed::with(options, objects([global(vec![target("c", &[upstream.address])])])).await;
+    for closes in [false, true] {
+        let mut stream = TcpStream::connect(bed.http()).await.unwrap();
+        stream.write_all(b"P").await.unwrap();
+        if closes {
+            stream.shutdown().await.unwrap();
+        }
+        let ended = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut [0])).await;
+        assert!(ended.is_ok(), "it is waited for, for as long as a connection may be idle");
+    }
+}

@@ -74,6 +74,27 @@ async fn an_answer_that_ends_with_its_connection_ends_the_clients_too() {
 }
 
 #[tokio::test]
+async fn a_refused_head_has_no_body_and_the_next_request_its_own_answer() {
+    // The address is somebody's, and nobody listens there.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let dead = socket.local_addr().unwrap();
+    let bed = Bed::new(global(vec![target("c", &[dead])])).await;
+    let request = b"HEAD / HTTP/1.1\r\nHost: a.test\r\n\r\n\
+                    HEAD / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+    let text = String::from_utf8(exchange(bed.http(), request).await).unwrap();
+    let answers: Vec<_> = text.split("\r\n\r\n").collect();
+    assert_eq!(answers.len(), 3, "{text}");
+    for answer in &answers[..2] {
+        assert!(
+            answer.starts_with("HTTP/1.1 502") && answer.contains("content-length: "),
+            "{text}"
+        );
+    }
+    assert_eq!(answers[2], "");
+}
+
+#[tokio::test]
 async fn headers_for_one_hop_stay_there() {
     let upstream = says(
         b"HTTP/1.1 200 OK\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\

@@ -77,6 +77,64 @@ async fn a_target_that_does_not_read_holds_back_the_client() {
 }
 
 #[tokio::test]
+async fn nobody_waits_for_the_upload_of_somebody_else() {
+    // Says no before it has seen the body, and keeps its connection.
+    let hasty = Upstream::raw(|mut stream| async move {
+        let mut seen = Vec::new();
+        let mut said = false;
+        while stream.read_buf(&mut seen).await.is_ok_and(|length| length > 0) {
+            let head = seen.windows(4).any(|window| window == b"\r\n\r\n");
+            if head && !std::mem::replace(&mut said, true) {
+                let no = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno";
+                let _ = stream.write_all(no).await;
+            }
+        }
+    })
+    .await;
+    let timeouts = Timeouts { idle_milliseconds: 1000, ..Timeouts::default() };
+    let root = with_traffic(global(vec![target("c", &[hasty.address])]), rules(timeouts));
+    let bed = Bed::new(root).await;
+    let mut uploading = TcpStream::connect(bed.http()).await.unwrap();
+    let head = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000\r\n\r\nsome";
+    uploading.write_all(head.as_bytes()).await.unwrap();
+    let mut read = Vec::new();
+    while !read.ends_with(b"no") {
+        assert!(uploading.read_buf(&mut read).await.unwrap() > 0);
+    }
+    // Served by the general way, which is where the connection would be waited for.
+    let request = "GET / HTTP/1.1\r\nHost: a.test\r\nTE: trailers\r\nConnection: close\r\n\r\n";
+    assert_eq!(bed.send(request).await.status, 401);
+    assert_eq!(hasty.hits(), 2, "over a connection of its own");
+    let ended = tokio::time::timeout(Duration::from_secs(20), uploading.read(&mut [0])).await;
+    assert!(ended.is_ok(), "what is left of an upload that has its answer is waited for, for ever");
+}
+
+#[tokio::test]
+async fn an_upload_that_has_ended_leaves_its_connection_to_others() {
+    let reads = Upstream::raw(|mut stream| async move {
+        let mut seen = Vec::new();
+        while stream.read_buf(&mut seen).await.is_ok_and(|length| length > 0) {
+            if seen.ends_with(b"END") || seen.ends_with(b"\r\n0\r\n\r\n") {
+                seen.clear();
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+            }
+        }
+    })
+    .await;
+    let bed = Bed::new(global(vec![target("c", &[reads.address])])).await;
+    let large = "x".repeat(100_000);
+    let head = "POST / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n";
+    for body in [
+        format!("Content-Length: 100003\r\n\r\n{large}END"),
+        format!("Transfer-Encoding: chunked\r\n\r\n186a0\r\n{large}\r\n0\r\n\r\n"),
+        format!("Content-Length: 100003\r\n\r\n{large}END"),
+    ] {
+        assert_eq!(bed.send(&format!("{head}{body}")).await.body, "ok");
+    }
+    assert_eq!(reads.hits(), 1, "the connection is used again");
+}
+
+#[tokio::test]
 async fn probes_need_no_more_than_a_connection_where_that_is_asked_for() {
     let first = Upstream::named("first").await;
     let second = Upstream::named("second").await;

@@ -125,6 +125,28 @@ async fn upgraded_connections_are_tunnels() {
 }
 
 #[tokio::test]
+async fn nobody_else_gets_a_connection_on_which_an_upgrade_was_refused() {
+    let upstream = Upstream::raw(|mut stream| async move {
+        let mut seen = Vec::new();
+        while stream.read_buf(&mut seen).await.is_ok_and(|length| length > 0) {
+            if seen.ends_with(b"\r\n\r\n") {
+                seen.clear();
+                let refused = b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n";
+                let _ = stream.write_all(refused).await;
+            }
+        }
+    })
+    .await;
+    let bed = Bed::new(global(vec![target("c", &[upstream.address])])).await;
+    for asked in 1..=3 {
+        let request = "GET /ws HTTP/1.1\r\nHost: a.test\r\nConnection: close, upgrade\r\n\
+                       Upgrade: x\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(bed.send(request).await.status, 426);
+        assert_eq!(upstream.hits(), asked, "the connection is used again");
+    }
+}
+
+#[tokio::test]
 async fn expectations_are_met_and_heads_have_no_body() {
     let upstream = Upstream::http(|request: Request<Incoming>| async move {
         let body = request.into_body().collect().await.unwrap().to_bytes();

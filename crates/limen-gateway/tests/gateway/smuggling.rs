@@ -99,6 +99,8 @@ pub(crate) const CASES: &[(&str, &[u8])] = &[
     ("a length in the trailers", b"POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 5\r\n\r\n"),
     ("a folded trailer", b"POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\n z\r\n\r\n"),
     ("a bare line feed in the trailers", b"POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\n\r\n"),
+    ("an upgrade with a length", b"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: x\r\nContent-Length: 5\r\n\r\nhello"),
+    ("an upgrade with chunks", b"POST / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
 ];
 
 pub(crate) const SECOND: &[u8] =

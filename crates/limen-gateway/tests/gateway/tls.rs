@@ -185,6 +185,22 @@ async fn clients_without_the_right_certificate_are_refused() {
 }
 
 #[tokio::test]
+async fn where_no_certificate_can_be_shown_nobody_gets_in() {
+    let (authority, people) = (Authority::new(), Authority::new());
+    let upstream = Upstream::named("up").await;
+    let mut root = with_tls(global(vec![target("c", &[upstream.address])]), &[], "cert");
+    root.client.client_ca_secret = Some("people".into());
+    let mut routes = objects([root]);
+    add_secret(&mut routes, "cert", authority.secret(&["a.test"]));
+    add_secret(&mut routes, "people", SecretData([("ca.crt".to_owned(), people.pem())].into()));
+    let mut options = options();
+    options.https = Vec::new();
+    let bed = Bed::with(options, routes).await;
+    assert_eq!(bed.get("/").await.status, 421);
+    assert_eq!(upstream.hits(), 0);
+}
+
+#[tokio::test]
 async fn targets_are_verified_before_they_get_anything() {
     provider();
     let (authority, other) = (Authority::new(), Authority::new());
@@ -294,6 +310,25 @@ async fn http2_is_spoken_where_it_is_asked_for() {
     let request = http::Request::get("https://a.test/").body(empty).unwrap();
     let response = sender.send_request(request).await.unwrap();
     assert_eq!((response.status().as_u16(), response.version()), (200, http::Version::HTTP_2));
+}
+
+#[tokio::test]
+async fn connections_for_http2_on_which_nothing_comes_are_closed() {
+    let authority = Authority::new();
+    let upstream = Upstream::named("up").await;
+    let root = global(vec![target("c", &[upstream.address])]);
+    let mut options = options();
+    options.limits.idle = Duration::from_millis(400);
+    let bed = served(&authority, options, root).await;
+    let mut config = authority.client();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TcpStream::connect(bed.gateway.https()[0]).await.unwrap();
+    let name = ServerName::try_from("a.test").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let mut read = Vec::new();
+    let ended = stream.read_to_end(&mut read);
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+    assert!(ended.is_ok(), "it is waited for, for ever");
 }
 
 #[tokio::test]

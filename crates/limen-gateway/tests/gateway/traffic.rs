@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http_body_util::Full;
 use limen_core::global::{
-    ClientLimit, Global, HealthCheck, Mirror, Residency, Split, Target, TrafficRules,
+    ClientLimit, Global, HealthCheck, Mirror, Protocol, Residency, Split, Target, TrafficRules,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
@@ -14,6 +15,7 @@ use tokio::net::TcpSocket;
 use crate::bed::{
     Bed, Reply, Upstream, eventually, global, objects, options, target, with_traffic,
 };
+use crate::protocols::h2;
 
 /// v1 in cluster 1 and v2 in cluster 2, with these weights.
 fn canary(one: &Upstream, two: &Upstream, weights: [u32; 2]) -> Global {
@@ -204,6 +206,26 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
+async fn who_asks_is_in_the_last_line_that_a_trusted_proxy_adds() {
+    let upstream = Upstream::named("hello").await;
+    let mut root = global(vec![target("berlin", &[upstream.address])]);
+    root.client.limit = Some(ClientLimit { requests_per_second: 0.001, burst: Some(1) });
+    let mut options = options();
+    options.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    let bed = Bed::with(options, objects([root])).await;
+    let ask = async |said: &str, added: &str| {
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: {said}\r\n\
+             X-Forwarded-For: {added}\r\nConnection: close\r\n\r\n"
+        );
+        bed.send(&request).await.status
+    };
+    assert_eq!(ask("192.0.2.1", "198.51.100.1").await, 200);
+    assert_eq!(ask("192.0.2.2", "198.51.100.1").await, 429, "whatever it says of others");
+    assert_eq!(ask("192.0.2.1", "198.51.100.2").await, 200, "nor is anybody else to blame");
+}
+
+#[tokio::test]
 async fn a_share_of_requests_is_mirrored_and_clients_do_not_notice() {
     let (one, shadow) = (Upstream::named("one").await, Upstream::named("shadow").await);
     let targets = vec![target("one", &[one.address]), target("shadow", &[shadow.address])];
@@ -219,4 +241,28 @@ async fn a_share_of_requests_is_mirrored_and_clients_do_not_notice() {
     eventually("the mirror has got its share", async || shadow.hits() == 10).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!((one.hits(), shadow.hits()), (40, 10));
+}
+
+#[tokio::test]
+async fn requests_to_targets_that_speak_http2_are_decided_and_counted_once() {
+    let (one, two) = (Upstream::named("v1").await, Upstream::named("v2").await);
+    let mut root = canary(&one, &two, [9, 1]);
+    for target in &mut root.backends[0].targets {
+        target.protocol = Protocol::H2c;
+    }
+    root.client.limit = Some(ClientLimit { requests_per_second: 0.001, burst: Some(20) });
+    let bed = Bed::new(root).await;
+    let mut client = h2(bed.http()).await;
+    for asked in 0..20 {
+        // Half of them over HTTP/2, half each over a connection of its own.
+        if asked % 2 == 0 {
+            assert_eq!(bed.get("/").await.status, 200, "{asked}");
+        } else {
+            let request = http::Request::get("http://a.test/").body(Full::default()).unwrap();
+            let response = client.send_request(request).await.unwrap();
+            assert_eq!(response.status(), 200, "{asked}");
+        }
+    }
+    assert_eq!(bed.get("/").await.status, 429);
+    assert_eq!((one.hits(), two.hits()), (18, 2));
 }

@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use http::Method;
 use limen_core::decide::Ask;
-use limen_core::global::{ClientLimit, Protocol};
+use limen_core::global::ClientLimit;
 use limen_core::route::{HostBuffer, normal_host};
 
 use super::Scratch;
 use crate::proxy::{
-    Chosen, Client, Exchange, Refusal, ask_of, blame, choose, count, is_repeatable, may_retry,
+    Chosen, Client, Exchange, NO_TARGET, Refusal, ask_of, blame, choose, count, is_repeatable,
+    may_retry,
 };
 use crate::snapshot::{Backend, Route};
 use crate::upstream::raw::{self, AnswerHead, RawConnection, Watchdog};
@@ -49,15 +50,8 @@ pub(super) struct Answered {
     pub(super) chosen: Chosen,
 }
 
-/// Why no target has answered.
-pub(super) enum NoAnswer {
-    /// The general way has to see to it.
-    Elsewhere,
-    Refused(Refusal),
-}
-
 impl Matched {
-    /// Where a request goes, if that can be said here.
+    /// Where a request goes, if that can be said here. If so it is counted, and must be served here.
     pub(super) fn new(shared: &Shared, client: &Client, wanted: Wanted<'_>) -> Option<Self> {
         let mut buffer = HostBuffer::default();
         let host = normal_host(wanted.host, &mut buffer)?;
@@ -67,6 +61,7 @@ impl Matched {
         let redirect = route.redirect_to_https && client.tls.is_none();
         let special = redirect
             || route.ingress.client_ca.is_some()
+            || !backend.plain
             || backend.rules.look_at_headers()
             || backend.rules.request.is_some()
             || wanted.method == Method::CONNECT;
@@ -95,17 +90,14 @@ impl Matched {
         scratch: &mut Scratch,
         watchdog: &mut Watchdog,
         exchange: &mut Exchange,
-    ) -> Result<Answered, NoAnswer> {
+    ) -> Result<Answered, Refusal> {
         let Self { backend, repeatable, .. } = self;
         let rules = &backend.rules;
         let mut left = rules.attempts;
         let mut tried = Vec::new();
         let mut now = milliseconds(started);
         loop {
-            let chosen = choose(backend, self.ask, &tried, now).ok_or(NoAnswer::Elsewhere)?;
-            if chosen.address.endpoint.protocol != Protocol::Http {
-                return Err(NoAnswer::Elsewhere);
-            }
+            let chosen = choose(backend, self.ask, &tried, now).ok_or(NO_TARGET)?;
             exchange.attempts(backend, &chosen, Outstanding::new(chosen.address.clone()));
             let metrics = &backend.targets[chosen.target].metrics;
             count(backend, &chosen);
@@ -135,7 +127,7 @@ impl Matched {
                     }
                     let again = (failure.kind.unseen() || *repeatable) && left > 0;
                     if !again || !may_retry(backend) {
-                        return Err(NoAnswer::Refused(Refusal::upstream(failure.kind.status())));
+                        return Err(Refusal::upstream(failure.kind.status()));
                     }
                 }
             }

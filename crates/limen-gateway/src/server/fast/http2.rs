@@ -3,7 +3,7 @@
 //! The short way for what browsers mostly ask over HTTP/2: nothing comes after the head, nothing is
 //! decided by headers. The head is written down as the target gets it, without another table of
 //! headers in between, and the connection to the target has no task of its own. Everything else
-//! goes the general way, and so does what turns out to be unusual before a target has seen it.
+//! goes the general way.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 use hyper::body::{Body, Incoming};
 
 use super::Scratch;
-use super::attempts::{Answered, Matched, NoAnswer, Wanted};
+use super::attempts::{Answered, Matched, Wanted};
 use super::head::{Role, role};
 use super::write_head::{Origin, add_origin};
 use crate::proxy::{self, Client, Exchange, ProxyBody, Refusal, entry_of, pay_in};
@@ -33,11 +33,13 @@ pub(in crate::server) async fn serve(
     let mut scratch = Scratch::take();
     let answered = short(&shared, &client, &request, started, &mut scratch).await;
     scratch.give_back();
-    match answered {
+    let to_head = *request.method() == Method::HEAD;
+    let response = match answered {
         Some(response) => response,
         // Large, and not needed for most.
         None => Box::pin(proxy::handle(shared, client, request)).await,
-    }
+    };
+    if to_head { ProxyBody::for_head(response) } else { response }
 }
 
 /// The answer to an ordinary request; nothing if it is not for here.
@@ -56,14 +58,10 @@ async fn short(
     pay_in(&matched.backend);
     let patience = tokio::time::Instant::now() + matched.backend.rules.response;
     let mut watchdog = Watchdog::new(patience);
-    match matched.ask_targets(started, scratch, &mut watchdog, &mut exchange).await {
-        Ok(answered) => Some(answer(answered, &scratch.answer, &matched, client, shared, exchange)),
-        Err(NoAnswer::Elsewhere) => {
-            exchange.forget();
-            None
-        }
-        Err(NoAnswer::Refused(refusal)) => Some(exchange.refused(&refusal)),
-    }
+    Some(match matched.ask_targets(started, scratch, &mut watchdog, &mut exchange).await {
+        Ok(answered) => answer(answered, &scratch.answer, &matched, client, shared, exchange),
+        Err(refusal) => exchange.refused(&refusal),
+    })
 }
 
 /// Where a request goes, if that can be said here.

@@ -33,7 +33,7 @@ use crate::access_log::Entry;
 use crate::proxy::{Client, Exchange, pay_in};
 use crate::upstream::raw::Watchdog;
 use crate::worker::Shared;
-use attempts::{Matched, NoAnswer, Wanted};
+use attempts::{Matched, Wanted};
 use head::{Head, Parsed};
 pub(super) use http2::serve as serve_http2_request;
 
@@ -103,6 +103,7 @@ impl<I: AsyncRead + AsyncWrite + Ending + Unpin> Fast<I> {
         let mut registered = false;
         let mut room = Box::<Head>::default();
         loop {
+            let mut begun = false;
             let head = loop {
                 if !self.inbox.is_empty() {
                     match head::parse(&self.inbox, std::mem::take(&mut room)) {
@@ -111,7 +112,7 @@ impl<I: AsyncRead + AsyncWrite + Ending + Unpin> Fast<I> {
                         _ => return Ended::HandOver(self.io, self.inbox),
                     }
                 }
-                if !self.read(stop.as_mut(), &mut registered).await {
+                if !self.read(stop.as_mut(), &mut registered, &mut begun).await {
                     return Ended::Closed;
                 }
             };
@@ -136,12 +137,21 @@ impl<I: AsyncRead + AsyncWrite + Ending + Unpin> Fast<I> {
             && head.target.len() <= self.shared.options.limits.uri_bytes
     }
 
-    /// Reads more of a request. Whether there is more, and the gateway goes on.
-    async fn read(&mut self, mut stop: Pin<&mut impl Future>, registered: &mut bool) -> bool {
+    /// Reads more of a request. Whether there is more, and the gateway goes on. A head that has
+    /// `begun` has its time as a whole, however many pieces it comes in.
+    async fn read(
+        &mut self,
+        mut stop: Pin<&mut impl Future>,
+        registered: &mut bool,
+        begun: &mut bool,
+    ) -> bool {
         let limits = &self.shared.options.limits;
         let idle = self.inbox.is_empty();
-        let patience = if idle { limits.idle } else { limits.head };
-        self.watchdog.until(Instant::now() + patience);
+        if idle {
+            self.watchdog.until(Instant::now() + limits.idle);
+        } else if !std::mem::replace(begun, true) {
+            self.watchdog.until(Instant::now() + limits.head);
+        }
         self.inbox.reserve(if idle { 1024 } else { 4096 });
         let Self { io, inbox, watchdog, shared, .. } = self;
         std::future::poll_fn(|context| {
@@ -215,15 +225,12 @@ impl<I: AsyncRead + AsyncWrite + Ending + Unpin> Fast<I> {
                 self.inbox.drain(..head.end + head.body);
                 after
             }
-            Err(NoAnswer::Elsewhere) => {
-                exchange.forget();
-                After::HandOver
-            }
-            Err(NoAnswer::Refused(refusal)) => {
+            Err(refusal) => {
                 self.inbox.drain(..head.end + head.body);
                 // Only the account of it is wanted here.
                 drop(exchange.refused(&refusal));
-                self.refuse(&refusal, head.close, &mut scratch.answer).await
+                let to_head = *method == Method::HEAD;
+                self.refuse(&refusal, head.close, to_head, &mut scratch.answer).await
             }
         }
     }

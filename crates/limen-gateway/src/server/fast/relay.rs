@@ -73,23 +73,27 @@ impl<I: AsyncRead + AsyncWrite + Ending + Unpin> Fast<I> {
         if close { After::Close } else { After::Keep }
     }
 
-    /// Answers in place of a target.
+    /// Answers in place of a target. `to_head` says whether the client takes no body.
     pub(super) async fn refuse(
         &mut self,
         refusal: &Refusal,
         close: bool,
+        to_head: bool,
         out: &mut Vec<u8>,
     ) -> After {
         let close = close || refusal.close || self.shared.is_stopping();
-        let text = format!(
-            "HTTP/1.1 {}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\n{}\r\n{}\n",
+        let head = format!(
+            "HTTP/1.1 {}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\n{}\r\n",
             refusal.status,
             refusal.reason.len() + 1,
             if close { "connection: close\r\n" } else { "" },
-            refusal.reason,
         );
         out.clear();
-        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(head.as_bytes());
+        if !to_head {
+            out.extend_from_slice(refusal.reason.as_bytes());
+            out.push(b'\n');
+        }
         let patience = self.shared.options.limits.head;
         if close {
             self.io.ends();

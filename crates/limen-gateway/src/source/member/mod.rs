@@ -8,6 +8,8 @@
 //! ```
 
 mod status;
+#[cfg(test)]
+mod tests;
 mod translate;
 
 use std::time::{Duration, Instant};
@@ -24,7 +26,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{News, Running, Source};
 use limen_api::source::{
-    Absence, Burst, Listed, Objects, OwnEdge, SecretData, events, is_answer, secret_data,
+    Absence, Burst, Key, Listed, Objects, OwnEdge, SecretData, events, is_answer, secret_data,
 };
 
 /// Pods come and go in bursts; one is over after so long a pause.
@@ -67,12 +69,19 @@ impl Index {
 
 impl Source for Member {
     fn run(self: Box<Self>, publish: mpsc::Sender<News>, _: watch::Receiver<OwnEdge>) -> Running {
-        Box::pin(async move { self.follow(&publish).await })
+        Box::pin(async move {
+            let (outdated, written) = watch::channel(Vec::new());
+            tokio::select! {
+                () = self.follow(&publish, &outdated) => {}
+                () = status::keep_writing(&self, written) => {}
+            }
+        })
     }
 }
 
 impl Member {
-    async fn follow(&self, publish: &mpsc::Sender<News>) {
+    /// Publishes what there is, and says which Ingresses have an `outdated` status.
+    async fn follow(&self, publish: &mpsc::Sender<News>, outdated: &watch::Sender<Vec<Key>>) {
         let mut index = Index::default();
         let mut ingresses = events::<Ingress>(&self.client);
         let mut classes = events::<IngressClass>(&self.client);
@@ -104,10 +113,10 @@ impl Member {
                     if publish.send(News::Objects(objects)).await.is_err() {
                         return;
                     }
-                    status::write_all(self, index.ingresses.now.values(), |ingress| {
+                    let ours = index.ingresses.now.values().filter(|ingress| {
                         translate::is_ours(ingress, &self.class, index.classes.now.values())
-                    })
-                    .await;
+                    });
+                    outdated.send_replace(status::outdated(self, ours));
                     continue;
                 }
             };

@@ -1,0 +1,94 @@
+//! A cluster that answers questions and takes no writes.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use futures::channel::mpsc::{UnboundedReceiver, unbounded};
+use futures::stream::{self, BoxStream, Stream};
+use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// How long anything may take: far longer than it does, since machines are slow at times.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a list brings.
+fn list(path: &str) -> Value {
+    let ingress = json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": { "name": "web", "namespace": "default", "resourceVersion": "1" },
+        "spec": { "ingressClassName": "limen" },
+    });
+    let items = if path.ends_with("/ingresses") { vec![ingress] } else { Vec::new() };
+    json!({ "metadata": { "resourceVersion": "1" }, "items": items })
+}
+
+/// What comes, as it comes.
+fn told(bytes: BoxStream<'static, Bytes>) -> StreamBody<impl Stream<Item = Told>> {
+    StreamBody::new(bytes.map(|bytes| Ok(Frame::data(bytes))))
+}
+
+type Told = Result<Frame<Bytes>, Infallible>;
+
+#[tokio::test]
+async fn a_status_that_cannot_be_written_delays_no_route() {
+    let (event, events) = unbounded::<Bytes>();
+    let events = Arc::new(std::sync::Mutex::new(Some(events)));
+    let (patched, mut patches) = mpsc::unbounded_channel();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (events, patched) = (events.clone(), patched.clone());
+        async move {
+            if *request.method() == Method::PATCH {
+                let _ = patched.send(());
+                return std::future::pending().await;
+            }
+            let path = request.uri().path();
+            let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let services = || events.lock().ok()?.take().map(UnboundedReceiver::boxed);
+            let bytes = match watch {
+                false => {
+                    let list = Bytes::from(list(path).to_string());
+                    stream::once(async { list }).boxed()
+                }
+                true if path.ends_with("/services") => {
+                    services().unwrap_or_else(|| stream::pending().boxed())
+                }
+                true => stream::pending().boxed(),
+            };
+            Ok::<_, Infallible>(Response::new(told(bytes)))
+        }
+    });
+    let member = Member {
+        client: Client::new(service, "default"),
+        class: "limen".to_owned(),
+        cluster: "here".to_owned(),
+        locality: Locality::default(),
+        addresses: vec!["192.0.2.1".to_owned()],
+    };
+    let (publish, mut news) = mpsc::channel(16);
+    let (_own, reports) = watch::channel(OwnEdge::default());
+    let running = tokio::spawn(Box::new(member).run(publish, reports));
+    let mut next = async || {
+        let next = tokio::time::timeout(PATIENCE, news.recv()).await;
+        assert!(matches!(next, Ok(Some(News::Objects(_)))), "no route comes any more");
+    };
+    next().await;
+    let asked = tokio::time::timeout(PATIENCE, patches.recv()).await;
+    assert!(asked.is_ok(), "the status is never written");
+    let service = json!({
+        "type": "ADDED",
+        "object": {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": { "name": "web", "namespace": "default", "resourceVersion": "2" },
+        },
+    });
+    event.unbounded_send(format!("{service}\n").into()).unwrap();
+    next().await;
+    running.abort();
+}
