@@ -65,7 +65,7 @@ impl DnsEndpoints {
             Err(error) => return Err(failed("list DNSEndpoint objects")(error)),
         };
         let mut published = 0;
-        for (host, records) in wanted {
+        for (host, records) in &wanted.names {
             let name = object_name(host);
             let spec = spec(host, records);
             let before = known.remove(&name);
@@ -86,13 +86,17 @@ impl DnsEndpoints {
             }
             round.changed.push(format!("{host} is asked for in the DNSEndpoint {name}"));
         }
+        for host in wanted.waiting.keys() {
+            let stays = known.remove(&object_name(host));
+            published += usize::from(stays.is_some_and(|object| is_of(&object, owner)));
+        }
         // Another publisher of the same owner may look after another zone.
         let zone = &settings.publisher.zone;
         known.retain(|_, object| is_of(object, owner) && is_within(object, zone));
         let retraction = Retraction {
             own: known.len(),
             published: published + known.len(),
-            wanted: wanted.len(),
+            wanted: wanted.claimed(),
             ..Retraction::default()
         };
         round.held = settings.publisher.limits.and_then(|limits| hold(retraction, limits));

@@ -66,14 +66,17 @@ pub async fn publish_once(
     objects: &Objects,
 ) -> Result<Round, PublishError> {
     let globals = objects.ingresses.values().map(|global| &**global);
-    let (wanted, remarks) = wanted(globals, &settings.publisher.zone, settings.ttl);
+    let wanted = wanted(globals, &settings.publisher.zone, settings.ttl);
     let mut round = match place {
         #[cfg(feature = "rfc2136")]
         Place::Rfc2136(server) => server.publish(settings, &wanted, now()).await?,
         #[cfg(feature = "dns-endpoint")]
         Place::DnsEndpoints(objects) => objects.publish(settings, &wanted).await?,
     };
-    round.remarks.extend(remarks);
+    let waiting = wanted.waiting.iter();
+    let waiting =
+        waiting.map(|(host, why)| format!("{host}: {why}; what is published of it stays"));
+    round.remarks.extend(waiting);
     Ok(round)
 }
 

@@ -105,6 +105,12 @@ async fn endpoints_are_written_changed_and_removed() {
     );
     assert!(publish(&place, "one", &first).await.changed.is_empty(), "nothing is written twice");
 
+    // A host whose cluster has no address for a moment, as when its load balancer is replaced.
+    let nowhere = objects(&[("shop.example.com", &[]), ("*.example.com", &["lb.cloud.test"])]);
+    let round = publish(&place, "one", &nowhere).await;
+    assert_eq!((round.changed.len(), endpoints(&api).await.len()), (0, 3), "{round:?}");
+    assert!(round.remarks[0].starts_with("shop.example.com: no cluster has a way in"), "{round:?}");
+
     // Another owner's objects are left alone, and its own host is its own.
     let second =
         objects(&[("shop.example.com", &["192.0.2.2"]), ("b.example.com", &["192.0.2.3"])]);

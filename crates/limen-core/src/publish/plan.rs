@@ -77,7 +77,7 @@ enum Owner {
 pub fn plan(publisher: &Publisher, wanted: &Wanted, zone: &Zone, now: i64) -> Plan {
     let mut plan = Plan::default();
     plan.changes.extend(publisher.renewal(zone, now));
-    for (host, records) in wanted {
+    for (host, records) in &wanted.names {
         let owner = publisher.owner_of(host, zone, now);
         let same = || {
             RecordKind::LEADING.iter().all(|kind| published(zone, host, *kind) == records.get(kind))
@@ -92,11 +92,11 @@ pub fn plan(publisher: &Publisher, wanted: &Wanted, zone: &Zone, now: i64) -> Pl
         RecordKind::Txt => host_of_mark(name),
         _ => None,
     });
-    let mut retraction = Retraction { wanted: wanted.len(), ..Retraction::default() };
+    let mut retraction = Retraction { wanted: wanted.claimed(), ..Retraction::default() };
     let mut retracted = Vec::new();
     for host in marked {
         let owner = publisher.owner_of(&host, zone, now);
-        let goes = !wanted.contains_key(&host);
+        let goes = !wanted.claims(&host);
         match owner {
             Owner::Own => {
                 retraction.published += 1;

@@ -27,14 +27,14 @@ fn global(host: &str, targets: Vec<Target>) -> Global {
 }
 
 fn wants(globals: &[Global]) -> Wanted {
-    let (wanted, remarks) = wanted(globals.iter(), "example.com", 30);
-    assert!(remarks.is_empty(), "{remarks:?}");
+    let wanted = wanted(globals.iter(), "example.com", 30);
+    assert!(wanted.waiting.is_empty(), "{wanted:?}");
     wanted
 }
 
 fn lines(wanted: &Wanted) -> Vec<String> {
     let mut lines = Vec::new();
-    for (host, sets) in wanted {
+    for (host, sets) in &wanted.names {
         for (kind, records) in sets {
             let data: Vec<_> = records.data.iter().map(String::as_str).collect();
             lines.push(format!("{host} {} {} {}", records.ttl, kind.name(), data.join(" ")));
@@ -142,6 +142,45 @@ fn what_is_published_changes_and_goes_with_its_root() {
 }
 
 #[test]
+fn what_leads_nowhere_for_a_moment_stays_published() {
+    fn at(address: &str) -> [(&str, &str); 2] {
+        [("example.com", address), ("shop.example.com", address)]
+    }
+    let globals = |hosts: &[(&str, &str)]| -> Vec<Global> {
+        let one = |(host, address): &(&str, &str)| {
+            let mut target = target("a", address, 1);
+            target.addresses.retain(|address| !address.host.is_empty());
+            global(host, vec![target])
+        };
+        hosts.iter().map(one).collect()
+    };
+    let mut zone = Zone::new();
+    publish("one", &globals(&at("192.0.2.1")), &mut zone, NOW);
+    let before = zone.clone();
+    let mut named = at("");
+    // A zone itself can have no alias.
+    named[0].1 = "lb.cloud.test";
+    for (hosts, why) in [
+        (at(""), "no cluster has a way in yet"),
+        (named, "lb.cloud.test is a name, and a zone itself cannot be an alias"),
+    ] {
+        let wanted = wanted(globals(&hosts).iter(), "example.com", 30);
+        assert_eq!(wanted.waiting["example.com"], why);
+        for limits in [None, Some(Limits::default())] {
+            let plan = plan(&Publisher { limits, ..publisher("one") }, &wanted, &zone, NOW + 10);
+            assert_eq!(plan, Plan::default(), "{why}");
+        }
+        // Nor does somebody else take away what its lost owner left, while it has that name too.
+        let late = plan(&publisher("two"), &wanted, &zone, NOW + 301);
+        let what: Vec<&str> = late.changes.iter().map(|change| change.what.as_str()).collect();
+        assert_eq!(what, ["say that two is alive"]);
+    }
+    assert_eq!(zone, before);
+    publish("one", &globals(&at("192.0.2.2")), &mut zone, NOW + 10);
+    assert_eq!(addresses(&zone, "example.com"), ["192.0.2.2"]);
+}
+
+#[test]
 fn records_without_a_mark_are_never_touched() {
     let mut zone = Zone::new();
     let by_hand = Records { ttl: 300, data: ["198.51.100.1".to_owned()].into() };
@@ -186,7 +225,7 @@ fn an_owner_that_comes_back_in_between_wins() {
     let mut zone = Zone::new();
     let theirs = [global("shop.example.com", vec![target("a", "192.0.2.1", 1)])];
     publish("one", &theirs, &mut zone, NOW);
-    let late = plan(&publisher("two"), &Wanted::new(), &zone, NOW + 301);
+    let late = plan(&publisher("two"), &Wanted::default(), &zone, NOW + 301);
     publish("one", &theirs, &mut zone, NOW + 301);
     let retraction = late.changes.last().unwrap();
     assert!(retraction.what.starts_with("retract"), "{late:?}");
@@ -228,7 +267,7 @@ fn a_hub_that_looks_empty_retracts_nothing_until_it_may() {
     }
     // What is new is published meanwhile, and a few names may go.
     let mut other = wants(&hosts[..5]);
-    other.extend(wants(&[global("new.example.com", vec![target("a", "192.0.2.9", 1)])]));
+    other.names.extend(wants(&[global("new.example.com", vec![target("a", "192.0.2.9", 1)])]).names);
     let some = plan(&guarded, &other, &zone, NOW + 10);
     assert_eq!((some.changes.len(), some.held.is_some()), (1, true));
     let few = plan(&guarded, &wants(&hosts[..35]), &zone, NOW + 10);
