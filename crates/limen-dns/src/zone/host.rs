@@ -19,6 +19,8 @@ pub(crate) struct Host {
     /// How good a candidate each target is.
     pub(crate) readiness: Vec<Readiness>,
     pub(crate) ways: Arc<[Ways]>,
+    /// Whether some cluster can only be answered as an alias.
+    pub(crate) aliases: bool,
     pub(crate) ttl: u32,
 }
 
@@ -48,6 +50,13 @@ pub(crate) struct Ways {
     pub(crate) four: Vec<Ipv4Addr>,
     pub(crate) six: Vec<Ipv6Addr>,
     pub(crate) names: Vec<Box<[u8]>>,
+}
+
+impl Ways {
+    /// Whether there is nothing but another name.
+    pub(crate) fn is_alias(&self) -> bool {
+        self.four.is_empty() && self.six.is_empty() && !self.names.is_empty()
+    }
 }
 
 /// How long answers are remembered.
@@ -130,7 +139,8 @@ impl Host {
             let trouble = dns.trouble_ttl_seconds.unwrap_or(ttls.trouble);
             trouble.min(dns.ttl_seconds.unwrap_or(ttls.calm))
         };
-        Self { id, plan, readiness: states, ways, ttl }
+        let aliases = ways.iter().any(Ways::is_alias);
+        Self { id, plan, readiness: states, ways, aliases, ttl }
     }
 
     /// Whether it is the same as another but for its number.
