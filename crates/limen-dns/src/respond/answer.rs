@@ -248,16 +248,16 @@ impl Memory {
         if let Some(noted) = &mut self.noted {
             noted.led_to = Some((host.plan.clone(), first));
         }
-        let room = add_ways(host, first, query.kind, self.turn, MOST_ADDRESSES, reply);
+        let mut room = add_ways(host, first, query.kind, self.turn, MOST_ADDRESSES, reply);
         let others = usize::from(host.plan.dns.clusters).saturating_sub(1);
         if others > 0 {
             let (choice, _) =
                 self.choices.of(host, family, client, &common.places, &zones.vantages);
             let ready = choice.ready.iter().map(|target| usize::from(*target));
             let ready = ready.filter(|target| *target != first).take(others);
-            ready.fold(room, |room, target| {
-                add_ways(host, target, query.kind, self.turn, room, reply)
-            });
+            for target in ready {
+                room = add_ways(host, target, query.kind, self.turn, room, reply);
+            }
         }
         reply.has_answers()
     }
