@@ -40,13 +40,15 @@ pub struct Round {
     pub changed: Vec<String>,
     /// What somebody else was faster with: it is looked at again.
     pub overtaken: Vec<String>,
+    /// What could not be changed, and why. All else was.
+    pub failed: Vec<String>,
     /// What is left alone, and why.
     pub remarks: Vec<String>,
     /// Why nothing was retracted, although some names are not wanted any more.
     pub held: Option<Held>,
 }
 
-/// Why nothing, or not all, could be published.
+/// Why nothing could be published, or why it ended halfway.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// The DNS server.
@@ -110,23 +112,29 @@ pub async fn keep_publishing(place: Place, settings: Settings, source: impl Sour
         let Some(current) = &objects else { continue };
         match publish_once(&place, &settings, current).await {
             Ok(round) => {
-                retry = FIRST_RETRY;
                 report(&round, &mut said);
                 let lease = u64::try_from(settings.publisher.lease).unwrap_or(3);
-                let next = match round.overtaken.is_empty() {
-                    true => Duration::from_secs((lease / 6).max(1)),
-                    false => FIRST_RETRY,
+                let look = Duration::from_secs((lease / 6).max(1));
+                let next = match (round.failed.is_empty(), round.overtaken.is_empty()) {
+                    (true, true) => look,
+                    (true, false) => FIRST_RETRY,
+                    (false, _) => retry.min(look),
                 };
+                retry = if round.failed.is_empty() { FIRST_RETRY } else { later(retry) };
                 due = Instant::now() + next;
             }
             Err(error) => {
                 tracing::error!(again_in = ?retry, "cannot publish: {error}");
                 due = Instant::now() + retry;
-                retry = (retry * 2).min(LAST_RETRY);
+                retry = later(retry);
             }
         }
         tokio::time::sleep(BREATH).await;
     }
+}
+
+fn later(retry: Duration) -> Duration {
+    (retry * 2).min(LAST_RETRY)
 }
 
 /// The first objects of a source, or what is the matter with it.
@@ -163,6 +171,10 @@ fn report(round: &Round, said: &mut Vec<String>) {
     for remark in remarks.iter().filter(|remark| !said.contains(remark)) {
         tracing::warn!("{remark}");
     }
+    for failure in round.failed.iter().filter(|failure| !said.contains(failure)) {
+        tracing::error!("not published, and tried again: {failure}");
+    }
+    remarks.extend(round.failed.iter().cloned());
     *said = remarks;
 }
 
