@@ -187,8 +187,8 @@ impl Orders<'_> {
             _ => Touched::Unknown,
         };
         transfer::number(&mut zones, &known, touched, now as u32);
-        for problem in &zones.problems {
-            if !known.problems.contains(problem) {
+        for problem in zones.all_problems() {
+            if !known.all_problems().any(|before| before == problem) {
                 self.common.counters.reloads_failed.add();
                 tracing::warn!("{problem}");
             }

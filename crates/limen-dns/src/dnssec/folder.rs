@@ -93,6 +93,17 @@ pub enum KeyFolderError {
     /// No key.
     #[error("there is no active key of {0}; start the server, which makes one")]
     NoKey(String),
+    /// There were keys, and now there are none.
+    #[error(
+        "the keys of {zone} are gone from {folder}: put them back before the server is started \
+         again, which would make a key that the parent does not know"
+    )]
+    Gone {
+        /// The zone.
+        zone: String,
+        /// Where they were.
+        folder: PathBuf,
+    },
 }
 
 /// A key of a zone, as it is on disk.
@@ -151,13 +162,27 @@ impl KeyFolder {
         Ok(self.read(zone)?.into_iter().map(stored).collect())
     }
 
-    /// What signs for a zone. Makes a key if there is none. `now` is in seconds since 1970.
+    /// What signs for a zone that had no key before. Makes one if there is none. `now` is in seconds
+    /// since 1970.
     pub(crate) fn signer(&self, zone: &str, now: u64) -> Result<Signer, KeyFolderError> {
-        let apex = name::from_text(zone).map_err(KeyFolderError::Zone)?;
-        let mut keys = self.read(zone)?;
-        if keys.is_empty() {
+        if self.read(zone)?.is_empty() {
             self.make(zone, KeyState::Active, now)?;
-            keys = self.read(zone)?;
+            for key in self.list(zone)? {
+                // Until the parent has it, nobody who checks signatures can use the zone if the
+                // parent has another.
+                tracing::warn!("a new key signs {zone}: the parent should have {}", key.ds);
+            }
+        }
+        self.signer_again(zone)
+    }
+
+    /// What signs for a zone that had keys. A folder that looks empty may be one that is not
+    /// mounted, so that no key is made.
+    pub(crate) fn signer_again(&self, zone: &str) -> Result<Signer, KeyFolderError> {
+        let apex = name::from_text(zone).map_err(KeyFolderError::Zone)?;
+        let keys = self.read(zone)?;
+        if keys.is_empty() {
+            return Err(KeyFolderError::Gone { zone: zone.to_owned(), folder: self.0.clone() });
         }
         Signer::new(apex.into(), keys).ok_or_else(|| KeyFolderError::NoKey(zone.to_owned()))
     }

@@ -1,6 +1,6 @@
 //! What signs all zones of a server, kept for as long as the keys on disk are the same.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,13 +18,16 @@ pub(crate) struct Signers {
     folder: Option<KeyFolder>,
     state: Vec<(PathBuf, Option<SystemTime>)>,
     by_zone: HashMap<String, Arc<Signer>>,
+    /// By zone: what is wrong with its keys.
+    problems: BTreeMap<String, String>,
     /// When it was last looked at, in seconds since 1970.
     attached: u64,
 }
 
 impl Signers {
     pub(crate) fn new(folder: Option<KeyFolder>) -> Self {
-        Self { folder, state: Vec::new(), by_zone: HashMap::new(), attached: 0 }
+        let (by_zone, problems) = (HashMap::new(), BTreeMap::new());
+        Self { folder, state: Vec::new(), by_zone, problems, attached: 0 }
     }
 
     /// Whether a zone can be signed.
@@ -48,18 +51,27 @@ impl Signers {
     pub(crate) fn attach(&mut self, zones: &mut Zones, now: u64) {
         let Some(folder) = &self.folder else { return };
         let changed = self.have_changed(now);
+        let mut before = std::mem::take(&mut self.problems);
         for apex in &mut zones.apexes {
             let zone = name::to_text(&apex.name);
-            if changed || !self.by_zone.contains_key(&zone) {
-                match folder.signer(&zone, now) {
-                    Ok(signer) => {
-                        self.by_zone.insert(zone.clone(), Arc::new(signer));
+            let known = self.by_zone.get(&zone);
+            if changed || known.is_none() {
+                let read = match known {
+                    Some(_) => folder.signer_again(&zone),
+                    None => folder.signer(&zone, now),
+                };
+                match read {
+                    Ok(signer) => drop(self.by_zone.insert(zone.clone(), Arc::new(signer))),
+                    Err(error) => {
+                        self.problems.insert(zone.clone(), format!("zone {zone}: {error}"));
                     }
-                    Err(error) => zones.problems.push(format!("zone {zone}: {error}")),
                 }
+            } else if let Some(problem) = before.remove(&zone) {
+                self.problems.insert(zone.clone(), problem);
             }
             apex.signer = self.by_zone.get(&zone).cloned();
         }
+        zones.key_problems = self.problems.values().cloned().collect();
         // Read after the keys, which may have been made just now.
         self.state = folder.state();
         self.attached = now;

@@ -1,11 +1,13 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 
 use super::signer::{Content, Signer};
 use super::*;
 use crate::wire::{kind, name};
+use crate::zone::{Apex, Zones};
 
 const NOW: u64 = 1_700_000_000;
 const ZONE: &str = "example.com";
@@ -102,6 +104,42 @@ fn a_key_is_made_once_and_nobody_else_can_read_it() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     let error = bed.keys.signer(ZONE, NOW).err().unwrap().to_string();
     assert!(error.contains("(mode 644): chmod 600"), "{error}");
+}
+
+fn zones() -> Zones {
+    let apex = Apex { name: name::from_text(ZONE).unwrap().into(), ..Apex::default() };
+    Zones { apexes: vec![apex], ..Zones::default() }
+}
+
+#[test]
+fn a_folder_that_looks_empty_leaves_the_key_that_signs() {
+    let bed = keys();
+    let mut signers = Signers::new(Some(bed.keys.clone()));
+    let mut zones = zones();
+    signers.attach(&mut zones, NOW);
+    let first = zones.apexes[0].signer.clone().unwrap();
+    let (here, away) = (bed.folder.path().join("keys"), bed.folder.path().join("away"));
+    std::fs::rename(&here, &away).unwrap();
+    for looks_empty in [false, true] {
+        if looks_empty {
+            std::fs::create_dir(&here).unwrap();
+        }
+        // However often that is seen, it is one problem.
+        for _ in 0..3 {
+            signers.attach(&mut zones, NOW);
+            let signer = zones.apexes[0].signer.clone().unwrap();
+            assert!(Arc::ptr_eq(&first, &signer));
+            let problems = zones.all_problems().map(String::as_str).collect::<Vec<_>>();
+            assert!(matches!(problems[..], [one] if one.contains("are gone from")), "{problems:?}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0, "no key was made");
+    std::fs::remove_dir(&here).unwrap();
+    std::fs::rename(&away, &here).unwrap();
+    signers.attach(&mut zones, NOW);
+    assert_eq!(zones.all_problems().count(), 0);
+    let same = |signer: &Signer| signer.sets[0].data[0].clone();
+    assert_eq!(same(zones.apexes[0].signer.as_ref().unwrap()), same(&first));
 }
 
 /// At every moment of a roll, whoever remembers the keys, the DS or the signatures of the moment

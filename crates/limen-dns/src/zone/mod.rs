@@ -32,6 +32,8 @@ pub(crate) struct Zones {
     pub(crate) apexes: Vec<Apex>,
     /// What is wrong with the objects, for people.
     pub(crate) problems: Vec<String>,
+    /// What is wrong with the keys that sign them.
+    pub(crate) key_problems: Vec<String>,
     /// Host names of load balancers whose addresses have to be known.
     pub(crate) lookups: BTreeSet<String>,
     /// How many hosts are answered for.
@@ -126,6 +128,11 @@ pub(crate) enum Found<'a> {
 }
 
 impl Zones {
+    /// Everything that is wrong, for people.
+    pub(crate) fn all_problems(&self) -> impl Iterator<Item = &String> {
+        self.problems.iter().chain(&self.key_problems)
+    }
+
     /// What a name leads to.
     pub(crate) fn find(&self, name: &Name) -> Found<'_> {
         let bytes = name.as_bytes();
