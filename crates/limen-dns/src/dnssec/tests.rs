@@ -76,6 +76,21 @@ fn a_signature_is_made_once_until_it_is_about_to_expire() {
 }
 
 #[test]
+fn a_signature_of_the_future_is_made_again_when_the_clock_is_set_right() {
+    let bed = keys();
+    let signer = bed.keys.signer(ZONE, NOW).unwrap();
+    let content = content(&signer, kind::A, 30, &mut [&[1, 2, 3, 4]]);
+    let mut memory = Signatures::default();
+    let mut at = |now: u64| memory.of(&signer, &content, now as u32)[0].clone();
+    let ahead = at(NOW + 86_400);
+    assert_eq!(at(NOW + 86_400 - 60), ahead, "a clock is set right by a little all the time");
+    let right = at(NOW);
+    let inception = u32::from_be_bytes(right[12..16].try_into().unwrap());
+    assert_eq!(u64::from(inception), NOW - 3600);
+    assert_eq!(at(NOW), right);
+}
+
+#[test]
 fn the_memory_is_bounded_and_keeps_what_is_used() {
     let bed = keys();
     let signer = bed.keys.signer(ZONE, NOW).unwrap();
