@@ -106,7 +106,8 @@ impl Memory {
             }
             _ => {}
         }
-        let node = match found(zones, query) {
+        let name = query.name.as_bytes();
+        let (node, key) = match found(zones, query) {
             Found::Foreign => {
                 reply.refuse(reply::extended::NOT_AUTHORITATIVE);
                 return 5;
@@ -115,24 +116,28 @@ impl Memory {
                 reply.authoritative();
                 reply.rcode = Rcode::NxDomain;
                 let apex = &zones.apexes[usize::from(zone)];
-                reply.soa(apex, query.name.as_bytes().len());
+                reply.soa(apex, name.len());
                 // All names that do not exist are one to a flood of them.
                 return u64::from(zone) + 16;
             }
             Found::Cut { above, below } => {
                 reply.authoritative();
                 self.answer_cut(zones, above, below, query, reply);
-                return FixedState::default().hash_one(query.name.as_bytes());
+                return FixedState::default().hash_one(name);
             }
             Found::Delegated { zone, cut } => return refer(zones, zone, cut, query, reply),
-            Found::Node(node) => node,
+            Found::Node(node) => (node, FixedState::default().hash_one(name)),
+            // So are all names that one wildcard stands for.
+            Found::Wildcard { node, above } => {
+                (node, FixedState::default().hash_one((b'*', &name[above..])))
+            }
         };
         reply.authoritative();
         if !self.answer_from(zones, node, asked, reply) {
             let apex = &zones.apexes[usize::from(node.zone)];
-            reply.soa(apex, query.name.as_bytes().len());
+            reply.soa(apex, name.len());
         }
-        FixedState::default().hash_one(query.name.as_bytes())
+        key
     }
 
     /// Whether the zone below is signed: only the zone above can say so.

@@ -105,8 +105,15 @@ impl Node {
 
 /// What a name leads to.
 pub(crate) enum Found<'a> {
-    /// It exists, or a wildcard stands for it.
+    /// It exists.
     Node(&'a Node),
+    /// A wildcard stands for it.
+    Wildcard {
+        /// What the wildcard has.
+        node: &'a Node,
+        /// Where the name above the wildcard begins in the one that was looked for.
+        above: usize,
+    },
     /// Another of our zones begins there: the zone above has to say so.
     Cut {
         /// The zone above.
@@ -147,7 +154,7 @@ impl Zones {
                 return Found::Node(node);
             }
             return match self.wildcard(&bytes[start..]) {
-                Some(wildcard) => Found::Node(wildcard),
+                Some(node) => Found::Wildcard { node, above: start },
                 None => Found::Nothing(node.zone),
             };
         }
