@@ -178,7 +178,7 @@ impl Answering {
     async fn update(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let challenges = self.common.challenges.as_ref().filter(|_| update::is_update(packet))?;
         match challenges.read(packet, &self.common.zones.load(), milliseconds()) {
-            Step::Answer(answer) => Some(answer),
+            Step::Answer(answer) | Step::Refuse(answer) => Some(answer),
             Step::Write(pending) => Some(challenges.write(pending).await),
         }
     }
