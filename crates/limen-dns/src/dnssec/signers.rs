@@ -12,6 +12,8 @@ use crate::zone::Zones;
 
 /// How often signatures are made again that secondaries keep, in seconds.
 const RENEW: u64 = 24 * 3600;
+/// By how many seconds a clock may be set back before they are.
+const AHEAD: u64 = 60;
 
 /// What signs the zones, kept for as long as the keys are the same.
 pub(crate) struct Signers {
@@ -44,7 +46,8 @@ impl Signers {
 
     /// Whether signatures that others keep should be made again.
     fn are_old(&self, now: u64) -> bool {
-        now.saturating_sub(self.attached) > RENEW
+        let set_back = self.attached.saturating_sub(now) > AHEAD;
+        set_back || now.saturating_sub(self.attached) > RENEW
     }
 
     /// Gives each zone what signs it. A zone whose keys cannot be read keeps those it had.

@@ -14,7 +14,10 @@ use crate::zone::{Apex, Host, Node, RrSet, Ways, Zones};
 
 /// A signed zone is given a new number at least so often, in seconds, so that secondaries fetch
 /// new signatures long before the old ones expire.
-pub(super) const RENEW: u32 = 24 * 3600;
+pub(super) const RENEW: i32 = 24 * 3600;
+/// So is one that was given its number so many seconds later than it is now: its signatures are
+/// dated back by an hour only.
+pub(super) const AHEAD: i32 = 60;
 
 /// A name by its labels from the root, which is how names are ordered in a chain of NSEC records.
 type Ordered = Vec<Box<[u8]>>;

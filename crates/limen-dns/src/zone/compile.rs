@@ -107,6 +107,7 @@ impl Compiler {
             zones.apexes.push(Apex {
                 name: parts.apex.clone(),
                 soa: parts.soa(serial),
+                numbered: serial,
                 negative_ttl: parts.negative_ttl,
                 ttls: parts.ttls,
                 signer: None,

@@ -48,6 +48,8 @@ pub(crate) struct Apex {
     pub(crate) name: Arc<[u8]>,
     /// The data of its SOA record.
     pub(crate) soa: Box<[u8]>,
+    /// When it was given the serial that is in there, in seconds since 1970.
+    pub(crate) numbered: u32,
     pub(crate) negative_ttl: u32,
     /// How long its hosts are remembered, unless they say otherwise.
     pub(crate) ttls: Ttls,
