@@ -1,11 +1,9 @@
 //! What signs all zones of a server, kept for as long as the keys on disk are the same.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use super::folder::{KeyFolder, KeyFolderError};
+use super::folder::{FolderState, KeyFolder, KeyFolderError};
 use super::signer::Signer;
 use crate::wire::name;
 use crate::zone::Zones;
@@ -18,7 +16,7 @@ const AHEAD: u64 = 60;
 /// What signs the zones, kept for as long as the keys are the same.
 pub(crate) struct Signers {
     folder: Option<KeyFolder>,
-    state: Vec<(PathBuf, Option<SystemTime>)>,
+    state: FolderState,
     by_zone: HashMap<String, Arc<Signer>>,
     /// By zone: what is wrong with its keys.
     problems: BTreeMap<String, String>,
@@ -35,13 +33,18 @@ impl Signers {
     /// Whether a zone can be signed.
     pub(crate) fn check(&self, zone: &str, now: u64) -> Result<(), KeyFolderError> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        folder.signer(zone, now).map(|_| ())
+        folder.provide(zone, now)?;
+        folder.signer(zone).map(|_| ())
     }
 
     /// Whether there is something new. `now` is in seconds since 1970.
     pub(crate) fn have_changed(&self, now: u64) -> bool {
         let changed = |folder: &KeyFolder| folder.state() != self.state;
-        self.folder.as_ref().is_some_and(|folder| changed(folder) || self.are_old(now))
+        // Whatever it was that keys could not be read for may be over without a trace in the folder.
+        let mended =
+            |folder: &KeyFolder| self.problems.keys().any(|zone| folder.signer(zone).is_ok());
+        let anew = |folder| changed(folder) || self.are_old(now) || mended(folder);
+        self.folder.as_ref().is_some_and(anew)
     }
 
     /// Whether signatures that others keep should be made again.
@@ -54,16 +57,25 @@ impl Signers {
     pub(crate) fn attach(&mut self, zones: &mut Zones, now: u64) {
         let Some(folder) = &self.folder else { return };
         let changed = self.have_changed(now);
+        let mut unmade: HashMap<String, KeyFolderError> = HashMap::new();
+        for zone in zones.apexes.iter().map(|apex| name::to_text(&apex.name)) {
+            // A key is never made for a zone that had one: its folder may not be mounted.
+            if !self.by_zone.contains_key(&zone) {
+                let failed = folder.provide(&zone, now).err();
+                unmade.extend(failed.map(|error| (zone, error)));
+            }
+        }
+        // Before the keys are read, so that what changes meanwhile is seen the next time.
+        let state = folder.state();
         let mut before = std::mem::take(&mut self.problems);
         for apex in &mut zones.apexes {
             let zone = name::to_text(&apex.name);
             let known = self.by_zone.get(&zone);
             if changed || known.is_none() {
-                let read = match known {
-                    Some(_) => folder.signer_again(&zone),
-                    None => folder.signer(&zone, now),
-                };
+                let read = unmade.remove(&zone).map_or_else(|| folder.signer(&zone), Err);
                 match read {
+                    // The same keys go on with the signatures that they have made.
+                    Ok(signer) if known.is_some_and(|known| known.is_like(&signer)) => {}
                     Ok(signer) => drop(self.by_zone.insert(zone.clone(), Arc::new(signer))),
                     Err(error) => {
                         self.problems.insert(zone.clone(), format!("zone {zone}: {error}"));
@@ -75,8 +87,6 @@ impl Signers {
             apex.signer = self.by_zone.get(&zone).cloned();
         }
         zones.key_problems = self.problems.values().cloned().collect();
-        // Read after the keys, which may have been made just now.
-        self.state = folder.state();
-        self.attached = now;
+        (self.state, self.attached) = (state, now);
     }
 }
