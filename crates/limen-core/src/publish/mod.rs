@@ -68,8 +68,14 @@ pub struct Records {
     pub data: BTreeSet<String>,
 }
 
-/// Records of a zone by name and kind. Names are in lower case, without a dot at their end.
-pub type Zone = BTreeMap<(String, RecordKind), Records>;
+/// What a zone has. Names are in lower case, without a dot at their end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zone {
+    /// Its records by name and kind.
+    pub records: BTreeMap<(String, RecordKind), Records>,
+    /// Names that have records of other kinds too, beside which no alias can be.
+    pub others: BTreeSet<String>,
+}
 
 /// What is to be published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
