@@ -141,7 +141,10 @@ impl Orders<'_> {
             };
             if let Some(objects) = self.objects.clone().filter(|_| changed) {
                 self.apply(&objects);
-                ready.send_replace(true);
+                // Until then some hosts have no answer, which other servers may have.
+                if self.health.has_looked_up() {
+                    ready.send_replace(true);
+                }
             }
         }
     }

@@ -132,6 +132,12 @@ impl Memory {
                 (node, FixedState::default().hash_one((b'*', &name[above..])))
             }
         };
+        let waits = |host: &Arc<Host>| host.waits && matches!(query.kind, kind::A | kind::AAAA);
+        if node.host.as_ref().is_some_and(waits) {
+            // To say that there is nothing would be remembered.
+            reply.fail(Rcode::ServFail, reply::extended::NOT_READY);
+            return key;
+        }
         reply.authoritative();
         if !self.answer_from(zones, node, asked, reply) {
             let apex = &zones.apexes[usize::from(node.zone)];

@@ -21,6 +21,8 @@ pub(crate) struct Host {
     pub(crate) ways: Arc<[Ways]>,
     /// Whether some cluster can only be answered as an alias.
     pub(crate) aliases: bool,
+    /// Whether there is no way in for the only reason that names have not been looked up yet.
+    pub(crate) waits: bool,
     pub(crate) ttl: u32,
 }
 
@@ -140,7 +142,10 @@ impl Host {
             trouble.min(dns.ttl_seconds.unwrap_or(ttls.calm))
         };
         let aliases = ways.iter().any(Ways::is_alias);
-        Self { id, plan, readiness: states, ways, aliases, ttl }
+        let nowhere = ways.iter().all(|ways| *ways == Ways::default());
+        let waits =
+            nowhere && plan.names_to_look_up().any(|name| !knowledge.addresses.contains_key(name));
+        Self { id, plan, readiness: states, ways, aliases, waits, ttl }
     }
 
     /// Whether it is the same as another but for its number.
@@ -148,6 +153,7 @@ impl Host {
         Arc::ptr_eq(&self.plan, &other.plan)
             && self.readiness == other.readiness
             && self.ways == other.ways
+            && self.waits == other.waits
             && self.ttl == other.ttl
     }
 }
