@@ -47,8 +47,9 @@ pub(crate) struct Choice {
     pub(crate) by_place: bool,
 }
 
-/// The most turns that are asked for. More weight than that is rounded.
-const MOST_TURNS: u64 = 10_000;
+/// The most turns that are asked for. More weight than that is rounded, by less than a thousandth:
+/// whoever asks from many places must not cost much.
+const MOST_TURNS: u64 = 1000;
 
 impl Choice {
     /// What the clients of a place are answered. There is nothing to choose from if no cluster has
