@@ -65,10 +65,11 @@ impl DnsEndpoints {
             Err(error) => return Err(failed("list DNSEndpoint objects")(error)),
         };
         let mut published = 0;
-        for (host, records) in wanted {
+        for (host, records) in &wanted.names {
             let name = object_name(host);
             let spec = spec(host, records);
             let before = known.remove(&name);
+            let is_there = before.is_some();
             match &before {
                 Some(object) if !is_of(object, owner) => {
                     let text = "a DNSEndpoint of this name belongs to somebody else";
@@ -82,9 +83,16 @@ impl DnsEndpoints {
                 continue;
             }
             if !settings.dry_run {
-                self.write(&api, &name, owner, &spec).await?;
+                let written = self.write(&api, &name, owner, &spec, is_there).await;
+                if !is_done(written, &mut round)? {
+                    continue;
+                }
             }
             round.changed.push(format!("{host} is asked for in the DNSEndpoint {name}"));
+        }
+        for host in wanted.waiting.keys() {
+            let stays = known.remove(&object_name(host));
+            published += usize::from(stays.is_some_and(|object| is_of(&object, owner)));
         }
         // Another publisher of the same owner may look after another zone.
         let zone = &settings.publisher.zone;
@@ -92,32 +100,43 @@ impl DnsEndpoints {
         let retraction = Retraction {
             own: known.len(),
             published: published + known.len(),
-            wanted: wanted.len(),
+            wanted: wanted.claimed(),
             ..Retraction::default()
         };
         round.held = settings.publisher.limits.and_then(|limits| hold(retraction, limits));
-        for name in known.keys().filter(|_| round.held.is_none()) {
+        if round.held.is_some() {
+            return Ok(round);
+        }
+        for name in known.keys() {
             if !settings.dry_run {
                 let deleted = api.delete(name, &DeleteParams::default()).await;
-                deleted.map_err(failed(format!("delete the DNSEndpoint {name}")))?;
+                let deleted =
+                    deleted.map(drop).map_err(failed(format!("delete the DNSEndpoint {name}")));
+                if !is_done(deleted, &mut round)? {
+                    continue;
+                }
             }
             round.changed.push(format!("the DNSEndpoint {name} is gone"));
         }
         Ok(round)
     }
 
+    /// Writes an object. One that is there already has its owner's label, so that whoever else has
+    /// changed it is overruled.
     async fn write(
         &self,
         api: &Api<DynamicObject>,
         name: &str,
         owner: &str,
         spec: &Value,
+        is_there: bool,
     ) -> Result<(), EndpointError> {
         let object = json!({
             "apiVersion": format!("{GROUP}/{VERSION}"), "kind": "DNSEndpoint",
             "metadata": {"name": name, "namespace": self.namespace, "labels": {OWNER_LABEL: owner}},
             "spec": spec});
-        let applied = api.patch(name, &PatchParams::apply(MANAGER), &Patch::Apply(&object)).await;
+        let how = PatchParams { force: is_there, ..PatchParams::apply(MANAGER) };
+        let applied = api.patch(name, &how, &Patch::Apply(&object)).await;
         applied.map(drop).map_err(failed(format!("write the DNSEndpoint {name}")))
     }
 
@@ -134,6 +153,18 @@ impl DnsEndpoints {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             Err(error) => Err(failed("define the kind DNSEndpoint")(error)),
         }
+    }
+}
+
+/// Whether an object was written. Where only that object is refused, the others still can be.
+fn is_done(written: Result<(), EndpointError>, round: &mut Round) -> Result<bool, EndpointError> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.source, kube::Error::Api(_)) => {
+            round.failed.push(error.to_string());
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -14,6 +14,7 @@ mod dns_endpoint;
 mod publish;
 #[cfg(feature = "rfc2136")]
 mod rfc2136;
+mod rounds;
 
 #[cfg(feature = "dns-endpoint")]
 pub use dns_endpoint::{DnsEndpoints, EndpointError, definition};

@@ -1,16 +1,16 @@
-//! The loop: whenever the hub has news, when a lease is to be renewed, and again after trouble.
+//! One round after the other, whenever one is due ([`crate::rounds`]).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use limen_api::source::{News, Objects, OwnEdge, Source};
-use limen_core::publish::{Held, Publisher, wanted};
+use limen_core::publish::{Held, Publisher, Wanted, wanted};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::rounds::Rounds;
+
 /// The shortest time between two rounds: news come in bursts.
 const BREATH: Duration = Duration::from_millis(200);
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LAST_RETRY: Duration = Duration::from_secs(60);
 
 /// What is published.
 #[derive(Clone, Debug)]
@@ -21,6 +21,14 @@ pub struct Settings {
     pub ttl: u32,
     /// Only say what would be changed.
     pub dry_run: bool,
+}
+
+impl Settings {
+    /// What is to be published of these objects.
+    fn wanted(&self, objects: &Objects) -> Wanted {
+        let globals = objects.ingresses.values().map(|global| &**global);
+        wanted(globals, &self.publisher.zone, self.ttl)
+    }
 }
 
 /// Where it is published.
@@ -40,13 +48,15 @@ pub struct Round {
     pub changed: Vec<String>,
     /// What somebody else was faster with: it is looked at again.
     pub overtaken: Vec<String>,
+    /// What could not be changed, and why. All else was.
+    pub failed: Vec<String>,
     /// What is left alone, and why.
     pub remarks: Vec<String>,
     /// Why nothing was retracted, although some names are not wanted any more.
     pub held: Option<Held>,
 }
 
-/// Why nothing, or not all, could be published.
+/// Why nothing could be published, or why it ended halfway.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// The DNS server.
@@ -65,15 +75,24 @@ pub async fn publish_once(
     settings: &Settings,
     objects: &Objects,
 ) -> Result<Round, PublishError> {
-    let globals = objects.ingresses.values().map(|global| &**global);
-    let (wanted, remarks) = wanted(globals, &settings.publisher.zone, settings.ttl);
+    make_round(place, settings, &settings.wanted(objects)).await
+}
+
+async fn make_round(
+    place: &Place,
+    settings: &Settings,
+    wanted: &Wanted,
+) -> Result<Round, PublishError> {
     let mut round = match place {
         #[cfg(feature = "rfc2136")]
-        Place::Rfc2136(server) => server.publish(settings, &wanted, now()).await?,
+        Place::Rfc2136(server) => server.publish(settings, wanted, now()).await?,
         #[cfg(feature = "dns-endpoint")]
-        Place::DnsEndpoints(objects) => objects.publish(settings, &wanted).await?,
+        Place::DnsEndpoints(objects) => objects.publish(settings, wanted).await?,
     };
-    round.remarks.extend(remarks);
+    let waiting = wanted.waiting.iter();
+    let waiting =
+        waiting.map(|(host, why)| format!("{host}: {why}; what is published of it stays"));
+    round.remarks.extend(waiting);
     Ok(round)
 }
 
@@ -83,9 +102,8 @@ pub async fn keep_publishing(place: Place, settings: Settings, source: impl Sour
     let own = watch::Sender::new(OwnEdge::default());
     let running = Box::new(source).run(publish, own.subscribe());
     tokio::pin!(running);
-    let mut objects: Option<Objects> = None;
-    let mut due = Instant::now();
-    let mut retry = FIRST_RETRY;
+    let mut wanted: Option<Wanted> = None;
+    let mut rounds = Rounds::new(settings.publisher.lease, Instant::now());
     let mut said: Vec<String> = Vec::new();
     loop {
         tokio::select! {
@@ -94,32 +112,26 @@ pub async fn keep_publishing(place: Place, settings: Settings, source: impl Sour
             Some(latest) = news.recv() => {
                 match latest {
                     News::Objects(latest) => {
-                        objects = Some(latest);
-                        due = due.min(Instant::now());
+                        let latest = settings.wanted(&latest);
+                        rounds.hear(&latest, Instant::now());
+                        wanted = Some(latest);
                     }
                     News::Trouble(trouble) => tracing::warn!("{trouble}"),
                     News::Edges(_) | News::NotKept(_) => {}
                 }
                 continue;
             }
-            () = tokio::time::sleep_until(due), if objects.is_some() => {}
+            () = tokio::time::sleep_until(rounds.due), if wanted.is_some() => {}
         }
-        let Some(current) = &objects else { continue };
-        match publish_once(&place, &settings, current).await {
+        let Some(current) = &wanted else { continue };
+        match make_round(&place, &settings, current).await {
             Ok(round) => {
-                retry = FIRST_RETRY;
                 report(&round, &mut said);
-                let lease = u64::try_from(settings.publisher.lease).unwrap_or(3);
-                let next = match round.overtaken.is_empty() {
-                    true => Duration::from_secs((lease / 6).max(1)),
-                    false => FIRST_RETRY,
-                };
-                due = Instant::now() + next;
+                rounds.made(&round, current, Instant::now());
             }
             Err(error) => {
-                tracing::error!(again_in = ?retry, "cannot publish: {error}");
-                due = Instant::now() + retry;
-                retry = (retry * 2).min(LAST_RETRY);
+                let again_in = rounds.failed(Instant::now());
+                tracing::error!(?again_in, "cannot publish: {error}");
             }
         }
         tokio::time::sleep(BREATH).await;
@@ -160,6 +172,10 @@ fn report(round: &Round, said: &mut Vec<String>) {
     for remark in remarks.iter().filter(|remark| !said.contains(remark)) {
         tracing::warn!("{remark}");
     }
+    for failure in round.failed.iter().filter(|failure| !said.contains(failure)) {
+        tracing::error!("not published, and tried again: {failure}");
+    }
+    remarks.extend(round.failed.iter().cloned());
     *said = remarks;
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
+use kube::api::{
+    ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use limen_api::source::Objects;
 use limen_cloud::{DnsEndpoints, Place, Round, Settings, publish_once};
 use limen_core::global::{Address, Backend, Global, PathRule, PathType, Rule, Target};
@@ -54,8 +56,8 @@ async fn publish_within(
     // A kind is served a moment after it is defined.
     loop {
         match publish_once(place, &settings, objects).await {
-            Ok(round) => return round,
-            Err(error) => assert!(start.elapsed() < Duration::from_secs(60), "{error}"),
+            Ok(round) if round.failed.is_empty() => return round,
+            failed => assert!(start.elapsed() < Duration::from_secs(60), "{failed:?}"),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -105,6 +107,12 @@ async fn endpoints_are_written_changed_and_removed() {
     );
     assert!(publish(&place, "one", &first).await.changed.is_empty(), "nothing is written twice");
 
+    // A host whose cluster has no address for a moment, as when its load balancer is replaced.
+    let nowhere = objects(&[("shop.example.com", &[]), ("*.example.com", &["lb.cloud.test"])]);
+    let round = publish(&place, "one", &nowhere).await;
+    assert_eq!((round.changed.len(), endpoints(&api).await.len()), (0, 3), "{round:?}");
+    assert!(round.remarks[0].starts_with("shop.example.com: no cluster has a way in"), "{round:?}");
+
     // Another owner's objects are left alone, and its own host is its own.
     let second =
         objects(&[("shop.example.com", &["192.0.2.2"]), ("b.example.com", &["192.0.2.3"])]);
@@ -138,5 +146,44 @@ async fn endpoints_are_written_changed_and_removed() {
     let left = api.list(&ListParams::default()).await.unwrap();
     let left: Vec<_> = left.iter().filter_map(|object| object.metadata.name.clone()).collect();
     assert_eq!(left, ["by-hand"]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_is_refused_keeps_no_other_from_being_written() {
+    let mut server = ApiServer::start().await;
+    let client = server.client.clone();
+    let place =
+        Place::DnsEndpoints(DnsEndpoints { client: client.clone(), namespace: "default".into() });
+    let kind = GroupVersionKind::gvk("externaldns.k8s.io", "v1alpha1", "DNSEndpoint");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "dnsendpoints");
+    let api: Api<DynamicObject> = Api::namespaced_with(client, "default", &resource);
+    publish(&place, "one", &objects(&[("old.example.com", &["192.0.2.1"])])).await;
+
+    // A name that DNS allows and Kubernetes does not.
+    let wanted = objects(&[("a_b.example.com", &["192.0.2.1"]), ("b.example.com", &["192.0.2.1"])]);
+    let publisher = Publisher {
+        owner: "one".into(),
+        zone: "example.com".into(),
+        lease: 60,
+        limits: Some(Limits::default()),
+    };
+    let settings = Settings { publisher, ttl: 30, dry_run: false };
+    let round = publish_once(&place, &settings, &wanted).await.unwrap();
+    assert_eq!(round.failed.len(), 1, "{round:?}");
+    assert!(round.failed[0].contains("limen.a_b.example.com"), "{round:?}");
+    let written = ["limen.b.example.com: b.example.com 30 A [\"192.0.2.1\"]"];
+    assert_eq!(endpoints(&api).await, written, "one is written, and the old one is gone");
+
+    // Whoever else changes an object of ours is overruled.
+    let other = serde_json::json!({
+        "apiVersion": "externaldns.k8s.io/v1alpha1", "kind": "DNSEndpoint",
+        "metadata": {"name": "limen.b.example.com"}, "spec": {"endpoints": []}});
+    let how = PatchParams::apply("somebody").force();
+    api.patch("limen.b.example.com", &how, &Patch::Apply(&other)).await.unwrap();
+    let ours = objects(&[("b.example.com", &["192.0.2.1"])]);
+    let round = publish_once(&place, &settings, &ours).await.unwrap();
+    assert!(round.failed.is_empty(), "{round:?}");
+    assert_eq!(endpoints(&api).await, written);
     server.stop().await;
 }

@@ -8,6 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::respond::Common;
+use crate::zone::Zones;
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -29,6 +30,11 @@ pub(crate) async fn serve(
             let _ = tokio::time::timeout(PATIENCE, answer(stream, &common, ready)).await;
         });
     }
+}
+
+fn problems(zones: &Zones) -> String {
+    let lines: Vec<&str> = zones.all_problems().map(String::as_str).collect();
+    lines.join("\n")
 }
 
 async fn answer(mut stream: TcpStream, common: &Common, ready: bool) -> std::io::Result<()> {
@@ -55,7 +61,7 @@ async fn answer(mut stream: TcpStream, common: &Common, ready: bool) -> std::io:
         }
         "/readyz" if ready => ("200 OK", "ok\n".to_owned()),
         "/readyz" => ("503 Service Unavailable", "nothing to answer from yet\n".to_owned()),
-        "/problems" => ("200 OK", common.zones.load().problems.join("\n")),
+        "/problems" => ("200 OK", problems(&common.zones.load())),
         _ => ("404 Not Found", "there are /metrics, /readyz and /problems\n".to_owned()),
     };
     let length = body.len();

@@ -8,17 +8,32 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use limen_core::decide::{Ask, Memory, Plan, Readiness, Vantages};
+use limen_core::decide::{Ask, Memory, Plan, Readiness, Vantage, Vantages};
 use limen_core::global::{Backend, Target, TrafficRules};
 
 use crate::place::Place;
 use crate::zone::{Host, Ways};
 
-/// The kind of address that is asked for.
+/// The ways in that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
+    /// IPv4 addresses.
     Four,
+    /// IPv6 addresses.
     Six,
+    /// Any, also an alias.
+    Any,
+}
+
+impl Family {
+    /// Whether a cluster has such a way in.
+    pub(crate) fn is_in(self, ways: &Ways) -> bool {
+        match self {
+            Self::Four => !ways.four.is_empty(),
+            Self::Six => !ways.six.is_empty(),
+            Self::Any => *ways != Ways::default(),
+        }
+    }
 }
 
 /// What can be answered to the clients of one place.
@@ -32,23 +47,30 @@ pub(crate) struct Choice {
     pub(crate) by_place: bool,
 }
 
-/// The most turns that are asked for. More weight than that is rounded.
-const MOST_TURNS: u64 = 10_000;
+/// The most turns that are asked for. More weight than that is rounded, by less than a thousandth:
+/// whoever asks from many places must not cost much.
+const MOST_TURNS: u64 = 1000;
 
 impl Choice {
     /// What the clients of a place are answered. There is nothing to choose from if no cluster has
-    /// such an address, or none may serve them.
+    /// such a way in, or none may serve them, or other ways lead to better ones: who can use both
+    /// families must not be led to a cluster by one that the other family keeps them from.
     pub(crate) fn new(host: &Host, family: Family, place: &Place, vantages: &Vantages) -> Self {
         let plan = &host.plan;
-        let has = |index: &usize| has_family(&host.ways[*index], family);
-        let open: Vec<usize> = (0..host.ways.len()).filter(has).collect();
+        let open = open(host, family);
         let backend = with_only(&plan.backend, &open);
         let state = |index: usize| host.readiness[open[index]];
-        let order = Plan::seen_from(&backend, &plan.rules, &vantages.of(&place.locality));
+        let vantage = vantages.of(&place.locality);
+        let order = Plan::seen_from(&backend, &plan.rules, &vantage);
+        let by_place = depends_on_place(&backend.targets, &plan.rules, plan.dns.round_robin);
         let names = place.names();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let ask = Ask { residency: order.residency(&names), ..Ask::default() };
         let ready = ready(&order, state, ask);
+        let best = ready.first().map(|index| open[*index]);
+        if best.is_some_and(|best| is_outdone(host, best, open.len(), &vantage, &names)) {
+            return Self { by_place, ..Self::default() };
+        }
         let turns = turns(&backend.targets, &plan.rules, &order, &ready);
         let mut counts = vec![0_u64; open.len()];
         let mut memory = Memory::new(&order);
@@ -65,7 +87,7 @@ impl Choice {
         Self {
             shares,
             ready: ready.into_iter().map(|index| open[index] as u16).collect(),
-            by_place: depends_on_place(&backend.targets, &plan.rules, plan.dns.round_robin),
+            by_place,
         }
     }
 
@@ -112,11 +134,26 @@ fn with_only<'a>(backend: &'a Backend, open: &[usize]) -> Cow<'a, Backend> {
     Cow::Owned(Backend { name: backend.name.clone(), targets })
 }
 
-fn has_family(ways: &Ways, family: Family) -> bool {
-    match family {
-        Family::Four => !ways.four.is_empty() || !ways.names.is_empty(),
-        Family::Six => !ways.six.is_empty() || !ways.names.is_empty(),
+/// The targets that have such a way in.
+fn open(host: &Host, family: Family) -> Vec<usize> {
+    (0..host.ways.len()).filter(|index| family.is_in(&host.ways[*index])).collect()
+}
+
+/// Whether clients in these places may be served by a better target than the best of some, if they
+/// take any way in.
+fn is_outdone(host: &Host, best: usize, some: usize, from: &Vantage, names: &[&str]) -> bool {
+    let all = open(host, Family::Any);
+    if all.len() == some {
+        return false;
     }
+    let backend = with_only(&host.plan.backend, &all);
+    let order = Plan::seen_from(&backend, &host.plan.rules, from);
+    let state = |index: usize| host.readiness[all[index]];
+    let ask = Ask { residency: order.residency(names), ..Ask::default() };
+    let first = order.decide(state, &mut Memory::new(&order), ask);
+    let best = all.iter().position(|index| *index == best);
+    let level = |index: usize| order.level(&state, index);
+    first.zip(best).is_some_and(|(first, best)| level(first.target) < level(best))
 }
 
 /// How many turns make a whole round: after them every weight has had exactly its share.

@@ -141,7 +141,10 @@ impl Orders<'_> {
             };
             if let Some(objects) = self.objects.clone().filter(|_| changed) {
                 self.apply(&objects);
-                ready.send_replace(true);
+                // Until then some hosts have no answer, which other servers may have.
+                if self.health.has_looked_up() {
+                    ready.send_replace(true);
+                }
             }
         }
     }
@@ -187,8 +190,8 @@ impl Orders<'_> {
             _ => Touched::Unknown,
         };
         transfer::number(&mut zones, &known, touched, now as u32);
-        for problem in &zones.problems {
-            if !known.problems.contains(problem) {
+        for problem in zones.all_problems() {
+            if !known.all_problems().any(|before| before == problem) {
                 self.common.counters.reloads_failed.add();
                 tracing::warn!("{problem}");
             }

@@ -92,6 +92,8 @@ pub(crate) struct Knowledge {
     pub(crate) answering: HashMap<Asked, bool, FixedState>,
     /// By host name of a way in: its addresses, for names that cannot be aliases.
     pub(crate) addresses: HashMap<String, Vec<IpAddr>>,
+    /// Names that have been looked up in vain, and never with success.
+    pub(crate) not_found: HashSet<String>,
     /// How often either has changed.
     versions: (u64, u64),
 }
@@ -107,9 +109,15 @@ impl Knowledge {
     /// Takes in what a host name stands for. Whether that is new.
     pub(crate) fn stands_for(&mut self, name: String, addresses: Vec<IpAddr>) -> bool {
         let new = self.addresses.get(&name) != Some(&addresses);
+        self.not_found.remove(&name);
         self.addresses.insert(name, addresses);
         self.versions.1 += u64::from(new);
         new
+    }
+
+    /// Takes in that a host name could not be looked up. Whether nothing was known of it.
+    pub(crate) fn not_found(&mut self, name: String) -> bool {
+        !self.addresses.contains_key(&name) && self.not_found.insert(name)
     }
 
     /// Numbers that are the same for as long as nothing is new: of answers, and of addresses.

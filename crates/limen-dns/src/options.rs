@@ -59,7 +59,7 @@ pub struct Options {
     pub rate_limit: u32,
     /// Connections by TCP at once.
     pub tcp_connections: usize,
-    /// Connections by TCP at once from one address.
+    /// Connections by TCP at once from one IPv4 address, or one IPv6 network of 56 bits.
     pub tcp_connections_per_client: usize,
     /// How long a connection may be silent.
     pub tcp_idle: Duration,

@@ -134,6 +134,9 @@ impl Publish {
             let objects = objects.map_err(|trouble| anyhow::anyhow!(trouble))?;
             let round = limen_cloud::publish_once(&place, &settings, &objects).await?;
             print(&round, self.dry_run);
+            if !round.failed.is_empty() {
+                bail!("not published: {}", round.failed.join("; "));
+            }
             return Ok(());
         }
         println!("Publishing {} as {}.", settings.publisher.zone, settings.publisher.owner);

@@ -13,6 +13,8 @@ const AXFR: u16 = 252;
 const IN: u16 = 1;
 const NONE: u16 = 254;
 const ANY: u16 = 255;
+/// Signatures and what denies names, which may be beside an alias (RFC 2181, RFC 4034, RFC 5155).
+const BESIDE_ANYTHING: [u16; 3] = [46, 47, 50];
 /// Records of a zone that are read at most.
 const MOST_RECORDS: usize = 1_000_000;
 
@@ -148,10 +150,13 @@ impl Transfer {
             if self.records > MOST_RECORDS {
                 return Err("the zone has more than a million records");
             }
+            let name = name::to_text(&owner);
             if let Some((kind, text)) = text(packet, kind, start, at) {
-                let records = self.zone.entry((name::to_text(&owner), kind)).or_default();
+                let records = self.zone.records.entry((name, kind)).or_default();
                 *records = Records { ttl, data: std::mem::take(&mut records.data) };
                 records.data.insert(text);
+            } else if !BESIDE_ANYTHING.contains(&kind) {
+                self.zone.others.insert(name);
             }
         }
         if answers == 0 {
@@ -239,8 +244,10 @@ mod tests {
         let whole = message(3, &[soa, address, soa]);
         let mut transfer = Transfer::default();
         assert_eq!(transfer.take(&whole), Ok(true));
-        let found = &transfer.zone[&("a.example".to_owned(), RecordKind::A)];
+        let found = &transfer.zone.records[&("a.example".to_owned(), RecordKind::A)];
         assert_eq!(*found, Records { ttl: 5, data: ["192.0.2.1".to_owned()].into() });
+        let others: Vec<&str> = transfer.zone.others.iter().map(String::as_str).collect();
+        assert_eq!(others, ["example"], "which has the SOA record");
         for length in 0..whole.len() {
             assert!(Transfer::default().take(&whole[..length]).is_err(), "{length} bytes");
         }

@@ -77,6 +77,13 @@ pub enum UpdateError {
     Unwritable(String),
 }
 
+impl UpdateError {
+    /// Whether the server may still be asked for something else.
+    fn is_of_one_change(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Unwritable(_))
+    }
+}
+
 impl Rfc2136 {
     /// Makes a zone have what is wanted.
     pub(crate) async fn publish(
@@ -91,9 +98,17 @@ impl Rfc2136 {
         let Plan { changes, remarks, held } = plan(&settings.publisher, wanted, &found, now);
         let mut round = Round { remarks, held, ..Round::default() };
         for change in changes {
-            let made = settings.dry_run || connection.make(zone, &change).await?;
-            let to = if made { &mut round.changed } else { &mut round.overtaken };
-            to.push(change.what);
+            let made = match settings.dry_run {
+                true => message::update(zone, &change).map(|_| true),
+                false => connection.make(zone, &change).await,
+            };
+            match made {
+                Ok(true) => round.changed.push(change.what),
+                Ok(false) => round.overtaken.push(change.what),
+                // One name that cannot be written must not keep all others from being.
+                Err(error) if error.is_of_one_change() => round.failed.push(error.to_string()),
+                Err(error) => return Err(error),
+            }
         }
         Ok(round)
     }

@@ -87,6 +87,23 @@ async fn records_come_change_and_go_and_those_of_others_stay() {
 }
 
 #[tokio::test]
+async fn what_is_beside_a_name_costs_it_nothing() {
+    let knot = Knot::start(SECRET);
+    let (place, one) = (place(&knot), settings("one", 300));
+    let at = |host: &str| objects("mail.example.com", &[(host, 1)]);
+    publish_once(&place, &one, &at("192.0.2.1")).await.unwrap();
+    let round = publish_once(&place, &one, &at("lb.cloud.test")).await.unwrap();
+    assert!(round.remarks[0].contains("cannot be beside"), "{round:?}");
+    assert_eq!(knot.ask("mail.example.com A"), "192.0.2.1\n");
+    // Nor does a name go that leads nowhere for a moment.
+    let round = publish_once(&place, &one, &objects("mail.example.com", &[])).await.unwrap();
+    assert!(round.changed.is_empty() && round.held.is_none(), "{round:?}");
+    assert_eq!(knot.ask("mail.example.com A"), "192.0.2.1\n");
+    publish_once(&place, &one, &at("192.0.2.2")).await.unwrap();
+    assert_eq!(knot.ask("mail.example.com A"), "192.0.2.2\n");
+}
+
+#[tokio::test]
 async fn a_second_owner_is_refused_until_the_first_is_lost() {
     let knot = Knot::start(SECRET);
     let place = place(&knot);

@@ -18,6 +18,7 @@ $ORIGIN example.com.
 @ 60 NS ns1
 ns1 60 A 127.0.0.1
 byhand 60 A 198.51.100.7
+mail 60 MX 10 mx.elsewhere.net.
 ";
 
 impl Knot {

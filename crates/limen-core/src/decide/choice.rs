@@ -78,7 +78,7 @@ struct Choice<'a, S> {
 impl Plan {
     /// Where a request goes. Nothing only if the backend has no target that may get any.
     pub fn decide(&self, sight: impl Sight, memory: &mut Memory, ask: Ask) -> Option<Decision> {
-        let panic = self.panic_percent > 0 && self.too_few_ready(&sight);
+        let panic = self.panics(&sight);
         let mut choice = Choice { plan: self, sight: &sight, ask, level: Readiness::Ready, panic };
         loop {
             if let Some((target, room)) = choice.choose(memory) {
@@ -96,6 +96,15 @@ impl Plan {
         self.decide(sight, memory, Ask { tried: 0, ..ask })
     }
 
+    /// How good a target counts as: while too few are ready, only drains are believed.
+    pub fn level(&self, sight: &impl Sight, target: usize) -> Readiness {
+        level(sight.readiness(target), self.panics(sight))
+    }
+
+    fn panics(&self, sight: &impl Sight) -> bool {
+        self.panic_percent > 0 && self.too_few_ready(sight)
+    }
+
     fn too_few_ready(&self, sight: &impl Sight) -> bool {
         let (mut ready, mut all) = (0, 0);
         for target in 0..self.targets() {
@@ -106,6 +115,14 @@ impl Plan {
             }
         }
         ready * 100 < all * usize::from(self.panic_percent)
+    }
+}
+
+fn level(readiness: Readiness, panic: bool) -> Readiness {
+    match readiness {
+        Readiness::Draining => Readiness::Draining,
+        _ if panic => Readiness::Ready,
+        readiness => readiness,
     }
 }
 
@@ -122,11 +139,7 @@ impl<S: Sight> Choice<'_, S> {
     }
 
     fn level(&self, target: usize) -> Readiness {
-        match self.sight.readiness(target) {
-            Readiness::Draining => Readiness::Draining,
-            _ if self.panic => Readiness::Ready,
-            readiness => readiness,
-        }
+        level(self.sight.readiness(target), self.panic)
     }
 
     fn choose(&self, memory: &mut Memory) -> Option<(usize, Room)> {

@@ -68,19 +68,39 @@ pub struct Records {
     pub data: BTreeSet<String>,
 }
 
-/// Records of a zone by name and kind. Names are in lower case, without a dot at their end.
-pub type Zone = BTreeMap<(String, RecordKind), Records>;
+/// What a zone has. Names are in lower case, without a dot at their end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zone {
+    /// Its records by name and kind.
+    pub records: BTreeMap<(String, RecordKind), Records>,
+    /// Names that have records of other kinds too, beside which no alias can be.
+    pub others: BTreeSet<String>,
+}
 
-/// What is to be published, by name.
-pub type Wanted = BTreeMap<String, BTreeMap<RecordKind, Records>>;
+/// What is to be published.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// By name.
+    pub names: BTreeMap<String, BTreeMap<RecordKind, Records>>,
+    /// Names that some root has and that lead nowhere for the moment, and why. What is published
+    /// of them stays: a load balancer that is being replaced is no reason to take a name away.
+    pub waiting: BTreeMap<String, String>,
+}
 
-/// What to publish of all compiled roots in a zone, and what a person should know. `ttl` is for
-/// those whose policy does not say.
-pub fn wanted<'a>(
-    globals: impl Iterator<Item = &'a Global>,
-    zone: &str,
-    ttl: u32,
-) -> (Wanted, Vec<String>) {
+impl Wanted {
+    /// Whether some root has a name.
+    fn claims(&self, name: &str) -> bool {
+        self.names.contains_key(name) || self.waiting.contains_key(name)
+    }
+
+    /// How many names roots have.
+    pub fn claimed(&self) -> usize {
+        self.names.len() + self.waiting.len()
+    }
+}
+
+/// What to publish of all compiled roots in a zone. `ttl` is for those whose policy does not say.
+pub fn wanted<'a>(globals: impl Iterator<Item = &'a Global>, zone: &str, ttl: u32) -> Wanted {
     let globals: Vec<&Global> = globals.collect();
     let mut hosts: BTreeMap<String, Vec<&Global>> = BTreeMap::new();
     for global in &globals {
@@ -91,14 +111,14 @@ pub fn wanted<'a>(
             }
         }
     }
-    let (mut wanted, mut remarks) = (Wanted::new(), Vec::new());
+    let mut wanted = Wanted::default();
     for (host, globals) in hosts {
         match records(&host, zone, &globals, ttl) {
-            Ok(records) => drop(wanted.insert(host, records)),
-            Err(why) => remarks.push(format!("{host}: {why}")),
+            Ok(records) => drop(wanted.names.insert(host, records)),
+            Err(why) => drop(wanted.waiting.insert(host, why)),
         }
     }
-    (wanted, remarks)
+    wanted
 }
 
 fn records(

@@ -77,7 +77,7 @@ enum Owner {
 pub fn plan(publisher: &Publisher, wanted: &Wanted, zone: &Zone, now: i64) -> Plan {
     let mut plan = Plan::default();
     plan.changes.extend(publisher.renewal(zone, now));
-    for (host, records) in wanted {
+    for (host, records) in &wanted.names {
         let owner = publisher.owner_of(host, zone, now);
         let same = || {
             RecordKind::LEADING.iter().all(|kind| published(zone, host, *kind) == records.get(kind))
@@ -85,18 +85,25 @@ pub fn plan(publisher: &Publisher, wanted: &Wanted, zone: &Zone, now: i64) -> Pl
         match owner {
             Owner::Other(why) => plan.remarks.push(format!("{host} is left alone: {why}")),
             Owner::Own if same() => {}
+            // A server would remove what is there and silently leave out the alias.
+            _ if records.contains_key(&RecordKind::Cname) && has_others(zone, host) => {
+                plan.remarks.push(format!(
+                    "{host} is left as it is: it should become an alias, which cannot be beside \
+                     the other records that it has; remove those, or give its cluster an address"
+                ));
+            }
             owner => plan.changes.push(publisher.put(host, records, &owner, zone)),
         }
     }
-    let marked = zone.keys().filter_map(|(name, kind)| match kind {
+    let marked = zone.records.keys().filter_map(|(name, kind)| match kind {
         RecordKind::Txt => host_of_mark(name),
         _ => None,
     });
-    let mut retraction = Retraction { wanted: wanted.len(), ..Retraction::default() };
+    let mut retraction = Retraction { wanted: wanted.claimed(), ..Retraction::default() };
     let mut retracted = Vec::new();
     for host in marked {
         let owner = publisher.owner_of(&host, zone, now);
-        let goes = !wanted.contains_key(&host);
+        let goes = !wanted.claims(&host);
         match owner {
             Owner::Own => {
                 retraction.published += 1;
@@ -117,7 +124,12 @@ pub fn plan(publisher: &Publisher, wanted: &Wanted, zone: &Zone, now: i64) -> Pl
 }
 
 fn published<'a>(zone: &'a Zone, name: &str, kind: RecordKind) -> Option<&'a Records> {
-    zone.get(&(name.to_owned(), kind))
+    zone.records.get(&(name.to_owned(), kind))
+}
+
+/// Whether a name has records beside those that lead somewhere.
+fn has_others(zone: &Zone, host: &str) -> bool {
+    zone.others.contains(host) || published(zone, host, RecordKind::Txt).is_some()
 }
 
 impl Publisher {
@@ -218,11 +230,18 @@ impl Publisher {
             Owner::Stale(owner) => format!(", taken over from {owner}, who is gone"),
             _ => String::new(),
         };
-        Change {
-            what: format!("{host} leads to {}{from}", data.join(", ")),
-            prerequisites: self.still(host, owner, zone),
-            updates,
+        let mut prerequisites = self.still(host, owner, zone);
+        if records.contains_key(&RecordKind::Cname) {
+            // What has come since then would keep the alias out, and not what is removed for it.
+            for kind in RecordKind::LEADING.into_iter().chain([RecordKind::Txt]) {
+                let known = as_known(zone, host, kind);
+                if !prerequisites.contains(&known) {
+                    prerequisites.push(known);
+                }
+            }
         }
+        let what = format!("{host} leads to {}{from}", data.join(", "));
+        Change { what, prerequisites, updates }
     }
 
     fn retract(&self, host: &str, owner: &Owner, zone: &Zone) -> Change {

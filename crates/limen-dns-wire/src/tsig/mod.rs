@@ -157,7 +157,8 @@ pub fn verify<'a>(
 }
 
 /// Appends to an answer why the signature of its request was not accepted. The answer's own code
-/// should be NOTAUTH. Does nothing where there is no code for the reason.
+/// should be NOTAUTH. Does nothing where there is no code for the reason, nor where the answer would
+/// be longer than the request of a stranger, whose address may be somebody else's.
 pub fn append_refusal<'a>(
     answer: &mut Vec<u8>,
     request: &[u8],
@@ -177,6 +178,8 @@ pub fn append_refusal<'a>(
         Some(key) if matches!(why, TsigError::BadTime { .. } | TsigError::Truncated) => {
             append_signed(answer, key, Before::Request(&asked.mac), record);
         }
+        // The name of a key may be two bytes there, and is written out here.
+        _ if answer.len() + record.length() > request.len() => {}
         _ => record.append_to(answer),
     }
 }

@@ -113,6 +113,27 @@ fn a_refusal_says_why_and_is_signed_only_where_the_key_was_right() {
 }
 
 #[test]
+fn no_stranger_is_told_more_than_it_has_said() {
+    let key = key("hmac-sha256");
+    let mut whole = question();
+    sign(&mut whole, &key, Before::Nothing, NOW);
+    let start = find(&whole).unwrap().unwrap();
+    let mut record = Record::read(&whole, start).unwrap();
+    record.mac.clear();
+    // A question for a name of 129 bytes, and a signature whose key is called the same.
+    let long = [[&[63], &[b'x'; 63][..]].concat().repeat(2), vec![0]].concat();
+    let bare = [&question()[..12], &long, b"\0\x06\0\x01"].concat();
+    let mut request = bare.clone();
+    record.append_to(&mut request);
+    let name = bare.len()..bare.len() + record.key.len();
+    request.splice(name, [0xC0, 12]);
+    assert_eq!(verify(&request, [&key], Before::Nothing, NOW).unwrap_err(), TsigError::UnknownKey);
+    let mut answer = bare.clone();
+    append_refusal(&mut answer, &request, [&key], TsigError::UnknownKey);
+    assert_eq!(answer, bare);
+}
+
+#[test]
 fn a_key_is_checked_and_never_shows_its_secret() {
     let shown = format!("{:?}", key("hmac-sha256"));
     assert_eq!(shown, "TsigKey(peer.example hmac-sha256)");

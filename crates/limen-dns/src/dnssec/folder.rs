@@ -13,6 +13,7 @@ use super::KEY_TTL;
 use super::key::{self, Key};
 use super::key_file::{read_key, set_state, write_key};
 use super::signer::Signer;
+use crate::stamp::Stamp;
 use crate::wire::name;
 
 /// How long a key is published before it may sign, in seconds: until every cache that has the keys
@@ -93,6 +94,17 @@ pub enum KeyFolderError {
     /// No key.
     #[error("there is no active key of {0}; start the server, which makes one")]
     NoKey(String),
+    /// There were keys, and now there are none.
+    #[error(
+        "the keys of {zone} are gone from {folder}: put them back before the server is started \
+         again, which would make a key that the parent does not know"
+    )]
+    Gone {
+        /// The zone.
+        zone: String,
+        /// Where they were.
+        folder: PathBuf,
+    },
 }
 
 /// A key of a zone, as it is on disk.
@@ -128,6 +140,9 @@ pub(super) struct ZoneKey {
     pub(super) path: PathBuf,
 }
 
+/// What a folder holds at one moment, as far as it takes to see that it is another.
+pub(crate) type FolderState = Vec<(Option<Stamp>, PathBuf)>;
+
 /// A folder with keys.
 #[derive(Clone, Debug)]
 pub struct KeyFolder(PathBuf);
@@ -151,28 +166,36 @@ impl KeyFolder {
         Ok(self.read(zone)?.into_iter().map(stored).collect())
     }
 
-    /// What signs for a zone. Makes a key if there is none. `now` is in seconds since 1970.
-    pub(crate) fn signer(&self, zone: &str, now: u64) -> Result<Signer, KeyFolderError> {
+    /// Makes a key for a zone that has none. `now` is in seconds since 1970.
+    pub(crate) fn provide(&self, zone: &str, now: u64) -> Result<(), KeyFolderError> {
+        if !self.read(zone)?.is_empty() {
+            return Ok(());
+        }
+        self.make(zone, KeyState::Active, now)?;
+        for key in self.list(zone)? {
+            // Until the parent has it, nobody who checks signatures can use the zone if the parent
+            // has another.
+            tracing::warn!("a new key signs {zone}: the parent should have {}", key.ds);
+        }
+        Ok(())
+    }
+
+    /// What signs for a zone with the keys that it has. A folder that looks empty may be one that is
+    /// not mounted, so that no key is made here.
+    pub(crate) fn signer(&self, zone: &str) -> Result<Signer, KeyFolderError> {
         let apex = name::from_text(zone).map_err(KeyFolderError::Zone)?;
-        let mut keys = self.read(zone)?;
+        let keys = self.read(zone)?;
         if keys.is_empty() {
-            self.make(zone, KeyState::Active, now)?;
-            keys = self.read(zone)?;
+            return Err(KeyFolderError::Gone { zone: zone.to_owned(), folder: self.0.clone() });
         }
         Signer::new(apex.into(), keys).ok_or_else(|| KeyFolderError::NoKey(zone.to_owned()))
     }
 
-    /// Something that changes whenever the folder does.
-    pub(crate) fn state(&self) -> Vec<(PathBuf, Option<std::time::SystemTime>)> {
-        let Ok(entries) = fs::read_dir(&self.0) else { return Vec::new() };
-        let mut state: Vec<_> = entries
-            .flatten()
-            .map(|entry| {
-                let path = entry.path();
-                let changed = fs::metadata(&path).and_then(|found| found.modified()).ok();
-                (path, changed)
-            })
-            .collect();
+    /// Something that changes whenever the folder does, or what is in it.
+    pub(crate) fn state(&self) -> FolderState {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path()).chain([self.0.clone()]);
+        let mut state: FolderState = paths.map(|path| (Stamp::of(&path), path)).collect();
         state.sort();
         state
     }

@@ -98,6 +98,14 @@ impl Signer {
         Some(Self { id: NEXT.fetch_add(1, Ordering::Relaxed), apex, keys, sets })
     }
 
+    /// Whether it has the same keys as another, in the same states.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let keys = |signer: &Self| -> Vec<(Box<[u8]>, KeyState)> {
+            signer.keys.iter().map(|key| (key.key.dnskey.clone(), key.state)).collect()
+        };
+        self.apex == other.apex && keys(self) == keys(other)
+    }
+
     /// The DS records that the parent should have.
     pub(crate) fn ds(&self) -> impl Iterator<Item = Box<[u8]>> {
         let wanted = self.keys.iter().filter(|key| key.state != KeyState::Retired);

@@ -1,11 +1,13 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 
 use super::signer::{Content, Signer};
 use super::*;
 use crate::wire::{kind, name};
+use crate::zone::{Apex, Zones};
 
 const NOW: u64 = 1_700_000_000;
 const ZONE: &str = "example.com";
@@ -13,6 +15,13 @@ const ZONE: &str = "example.com";
 struct Keys {
     folder: tempfile::TempDir,
     keys: KeyFolder,
+}
+
+impl Keys {
+    fn signer(&self, now: u64) -> Signer {
+        self.keys.provide(ZONE, now).unwrap();
+        self.keys.signer(ZONE).unwrap()
+    }
 }
 
 fn keys() -> Keys {
@@ -38,7 +47,7 @@ fn content(signer: &Signer, kind: u16, ttl: u32, data: &mut [&[u8]]) -> Content 
 #[test]
 fn a_signature_covers_the_records_in_the_order_of_the_standard() {
     let bed = keys();
-    let signer = bed.keys.signer(ZONE, NOW).unwrap();
+    let signer = bed.signer(NOW);
     let dnskey = signer.sets[0].data[0].clone();
     assert_eq!((dnskey.len(), &dnskey[..4]), (68, &[1, 1, 3, 13][..]));
     let content = content(&signer, kind::A, 30, &mut [&[9, 9, 9, 9], &[1, 2, 3, 4], &[1, 2, 3, 4]]);
@@ -61,7 +70,7 @@ fn a_signature_covers_the_records_in_the_order_of_the_standard() {
 #[test]
 fn a_signature_is_made_once_until_it_is_about_to_expire() {
     let bed = keys();
-    let signer = bed.keys.signer(ZONE, NOW).unwrap();
+    let signer = bed.signer(NOW);
     let content = content(&signer, kind::A, 30, &mut [&[1, 2, 3, 4]]);
     let mut memory = Signatures::default();
     let mut at = |days: u32| memory.of(&signer, &content, NOW as u32 + days * 86_400)[0].clone();
@@ -74,9 +83,24 @@ fn a_signature_is_made_once_until_it_is_about_to_expire() {
 }
 
 #[test]
+fn a_signature_of_the_future_is_made_again_when_the_clock_is_set_right() {
+    let bed = keys();
+    let signer = bed.signer(NOW);
+    let content = content(&signer, kind::A, 30, &mut [&[1, 2, 3, 4]]);
+    let mut memory = Signatures::default();
+    let mut at = |now: u64| memory.of(&signer, &content, now as u32)[0].clone();
+    let ahead = at(NOW + 86_400);
+    assert_eq!(at(NOW + 86_400 - 60), ahead, "a clock is set right by a little all the time");
+    let right = at(NOW);
+    let inception = u32::from_be_bytes(right[12..16].try_into().unwrap());
+    assert_eq!(u64::from(inception), NOW - 3600);
+    assert_eq!(at(NOW), right);
+}
+
+#[test]
 fn the_memory_is_bounded_and_keeps_what_is_used() {
     let bed = keys();
-    let signer = bed.keys.signer(ZONE, NOW).unwrap();
+    let signer = bed.signer(NOW);
     let mut memory = Signatures::with_most(8);
     let often = content(&signer, kind::A, 30, &mut [&[1, 2, 3, 4]]);
     let kept = memory.of(&signer, &often, NOW as u32).to_vec();
@@ -92,16 +116,75 @@ fn the_memory_is_bounded_and_keeps_what_is_used() {
 fn a_key_is_made_once_and_nobody_else_can_read_it() {
     let bed = keys();
     let tag = |signer: Signer| signer.sets[0].data[0].clone();
-    assert_eq!(tag(bed.keys.signer(ZONE, NOW).unwrap()), tag(bed.keys.signer(ZONE, NOW).unwrap()));
-    bed.keys.signer("example.org", NOW).unwrap();
+    assert_eq!(tag(bed.signer(NOW)), tag(bed.signer(NOW + 1)));
+    bed.keys.provide("example.org", NOW).unwrap();
     let stored = bed.keys.list(ZONE).unwrap();
     assert_eq!((stored.len(), stored[0].state, stored[0].since), (1, KeyState::Active, NOW));
     let path = bed.folder.path().join(format!("keys/{ZONE}.{:05}.key", stored[0].tag));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(stored[0].ds.starts_with(&format!("example.com. IN DS {} 13 2 ", stored[0].tag)));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let error = bed.keys.signer(ZONE, NOW).err().unwrap().to_string();
+    let error = bed.keys.signer(ZONE).err().unwrap().to_string();
     assert!(error.contains("(mode 644): chmod 600"), "{error}");
+}
+
+fn zones() -> Zones {
+    let apex = Apex { name: name::from_text(ZONE).unwrap().into(), ..Apex::default() };
+    Zones { apexes: vec![apex], ..Zones::default() }
+}
+
+#[test]
+fn a_folder_that_looks_empty_leaves_the_key_that_signs() {
+    let bed = keys();
+    let mut signers = Signers::new(Some(bed.keys.clone()));
+    let mut zones = zones();
+    signers.attach(&mut zones, NOW);
+    let first = zones.apexes[0].signer.clone().unwrap();
+    let (here, away) = (bed.folder.path().join("keys"), bed.folder.path().join("away"));
+    std::fs::rename(&here, &away).unwrap();
+    for looks_empty in [false, true] {
+        if looks_empty {
+            std::fs::create_dir(&here).unwrap();
+        }
+        // However often that is seen, it is one problem.
+        for _ in 0..3 {
+            signers.attach(&mut zones, NOW);
+            let signer = zones.apexes[0].signer.clone().unwrap();
+            assert!(Arc::ptr_eq(&first, &signer));
+            let problems = zones.all_problems().map(String::as_str).collect::<Vec<_>>();
+            assert!(matches!(problems[..], [one] if one.contains("are gone from")), "{problems:?}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0, "no key was made");
+    std::fs::remove_dir(&here).unwrap();
+    std::fs::rename(&away, &here).unwrap();
+    signers.attach(&mut zones, NOW);
+    assert_eq!(zones.all_problems().count(), 0);
+    assert!(Arc::ptr_eq(&first, zones.apexes[0].signer.as_ref().unwrap()));
+}
+
+#[test]
+fn a_key_that_is_hidden_from_others_again_is_taken_back() {
+    let bed = keys();
+    let mut signers = Signers::new(Some(bed.keys.clone()));
+    let mut zones = zones();
+    signers.attach(&mut zones, NOW);
+    let Rolled::Published(new) = bed.keys.roll(ZONE, NOW, false).unwrap() else { panic!() };
+    let path = bed.folder.path().join(format!("keys/{ZONE}.{new:05}.key"));
+    let set_mode = |mode| {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(0o644);
+    assert!(signers.have_changed(NOW));
+    signers.attach(&mut zones, NOW);
+    assert!(zones.key_problems[0].contains("chmod 600"), "{:?}", zones.key_problems);
+    assert!(!signers.have_changed(NOW), "it is not read again until it is another");
+    set_mode(0o600);
+    assert!(signers.have_changed(NOW), "a new mode is a change");
+    signers.attach(&mut zones, NOW);
+    assert_eq!(zones.key_problems.len(), 0);
+    assert_eq!(zones.apexes[0].signer.as_ref().unwrap().sets[0].data.len(), 2, "both keys");
+    assert!(!signers.have_changed(NOW));
 }
 
 /// At every moment of a roll, whoever remembers the keys, the DS or the signatures of the moment
@@ -110,7 +193,7 @@ fn a_key_is_made_once_and_nobody_else_can_read_it() {
 fn a_key_is_replaced_without_a_gap() {
     let bed = keys();
     let view = |now: u64| {
-        let signer = bed.keys.signer(ZONE, now).unwrap();
+        let signer = bed.signer(now);
         let content = content(&signer, kind::A, 30, &mut [&[1, 2, 3, 4]]);
         let mut memory = Signatures::default();
         let tags = |signatures: &[Box<[u8]>]| -> BTreeSet<u16> {

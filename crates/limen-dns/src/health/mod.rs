@@ -28,6 +28,7 @@ const LOOK_UP_AGAIN: Duration = Duration::from_secs(2);
 enum Finding {
     Answers(Asked, bool),
     Addresses(String, Vec<IpAddr>),
+    NotFound(String),
 }
 
 /// Owns everything that is found out.
@@ -76,9 +77,21 @@ impl Health {
             // What nobody asks about any more was on its way.
             Finding::Answers(probe, _) if !self.probes.contains_key(&probe) => false,
             Finding::Answers(probe, answers) => self.knowledge.answers(probe, answers),
-            Finding::Addresses(name, _) if !self.lookups.contains_key(&name) => false,
+            Finding::Addresses(name, _) | Finding::NotFound(name)
+                if !self.lookups.contains_key(&name) =>
+            {
+                false
+            }
             Finding::Addresses(name, addresses) => self.knowledge.stands_for(name, addresses),
+            Finding::NotFound(name) => self.knowledge.not_found(name),
         }
+    }
+
+    /// Whether every name has been looked up, with success or in vain.
+    pub(crate) fn has_looked_up(&self) -> bool {
+        let Knowledge { addresses, not_found, .. } = &self.knowledge;
+        let is_done = |name: &String| addresses.contains_key(name) || not_found.contains(name);
+        self.lookups.keys().all(is_done)
     }
 
     /// Asks about exactly what these zones want to know.
@@ -101,6 +114,7 @@ impl Health {
         names.extend(zones.lookups.iter().map(String::as_str));
         self.lookups.retain(|name, task| keep(names.contains(name.as_str()), task));
         self.knowledge.addresses.retain(|name, _| names.contains(name.as_str()));
+        self.knowledge.not_found.retain(|name| names.contains(name.as_str()));
         for name in names {
             if !self.lookups.contains_key(name) {
                 let task = tokio::spawn(keep_looking_up(name.to_owned(), self.send.clone()));
@@ -160,9 +174,35 @@ async fn keep_looking_up(name: String, send: mpsc::Sender<Finding>) {
             // The last addresses stay: a resolver in trouble says nothing about the cluster.
             Err(error) => {
                 tracing::warn!(name, %error, "a way in cannot be looked up");
+                if send.send(Finding::NotFound(name.clone())).await.is_err() {
+                    return;
+                }
                 LOOK_UP_AGAIN
             }
         };
         tokio::time::sleep(pause).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn names_have_been_looked_up_when_each_was_found_or_not() {
+        let mut health = Health::new(false);
+        assert!(health.has_looked_up(), "there are none");
+        // No resolver is asked for either.
+        let lookups = ["localhost".to_owned(), "x".repeat(300)].into();
+        health.follow(&Zones { lookups, ..Zones::default() });
+        let mut news = 0;
+        while !health.has_looked_up() {
+            health.changed().await;
+            news += 1;
+        }
+        assert_eq!(news, 2);
+        assert!(!health.knowledge().resolved("localhost").is_empty());
+        health.follow(&Zones::default());
+        assert_eq!(health.knowledge().not_found.len(), 0);
     }
 }

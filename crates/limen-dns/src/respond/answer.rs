@@ -16,7 +16,7 @@ use crate::dnssec::{KEY_TTL, Signatures};
 use crate::place::Places;
 use crate::wire::query::Query;
 use crate::wire::{IN, Rcode, kind};
-use crate::zone::{Found, Host, Node, RrSet, Zones};
+use crate::zone::{Found, Host, Node, RrSet, Ways, Zones};
 
 /// Choices that a worker remembers at most.
 const MOST_CHOICES: usize = 1 << 18;
@@ -106,7 +106,8 @@ impl Memory {
             }
             _ => {}
         }
-        let node = match found(zones, query) {
+        let name = query.name.as_bytes();
+        let (node, key) = match found(zones, query) {
             Found::Foreign => {
                 reply.refuse(reply::extended::NOT_AUTHORITATIVE);
                 return 5;
@@ -115,24 +116,34 @@ impl Memory {
                 reply.authoritative();
                 reply.rcode = Rcode::NxDomain;
                 let apex = &zones.apexes[usize::from(zone)];
-                reply.soa(apex, query.name.as_bytes().len());
+                reply.soa(apex, name.len());
                 // All names that do not exist are one to a flood of them.
                 return u64::from(zone) + 16;
             }
             Found::Cut { above, below } => {
                 reply.authoritative();
                 self.answer_cut(zones, above, below, query, reply);
-                return FixedState::default().hash_one(query.name.as_bytes());
+                return FixedState::default().hash_one(name);
             }
             Found::Delegated { zone, cut } => return refer(zones, zone, cut, query, reply),
-            Found::Node(node) => node,
+            Found::Node(node) => (node, FixedState::default().hash_one(name)),
+            // So are all names that one wildcard stands for.
+            Found::Wildcard { node, above } => {
+                (node, FixedState::default().hash_one((b'*', &name[above..])))
+            }
         };
+        let waits = |host: &Arc<Host>| host.waits && matches!(query.kind, kind::A | kind::AAAA);
+        if node.host.as_ref().is_some_and(waits) {
+            // To say that there is nothing would be remembered.
+            reply.fail(Rcode::ServFail, reply::extended::NOT_READY);
+            return key;
+        }
         reply.authoritative();
         if !self.answer_from(zones, node, asked, reply) {
             let apex = &zones.apexes[usize::from(node.zone)];
-            reply.soa(apex, query.name.as_bytes().len());
+            reply.soa(apex, name.len());
         }
-        FixedState::default().hash_one(query.name.as_bytes())
+        key
     }
 
     /// Whether the zone below is signed: only the zone above can say so.
@@ -193,8 +204,8 @@ impl Memory {
         let family = match query.kind {
             kind::A => Family::Four,
             kind::AAAA => Family::Six,
-            // An alias stands for all kinds; where none is possible there is nothing else here.
-            _ if host.plan.may_alias => Family::Four,
+            // An alias stands for all kinds; where there is none there is nothing else here.
+            _ if host.aliases => Family::Any,
             _ => return false,
         };
         self.answer_host(zones, host, family, asked, reply)
@@ -229,44 +240,83 @@ impl Memory {
         let subnet = query.edns.as_ref().and_then(|edns| edns.subnet);
         let asked_for = subnet.filter(|subnet| subnet.prefix > 0);
         let client = asked_for.map_or(client, |subnet| subnet.address);
-        let (choice, prefix) =
-            self.choices.of(host, family, client, &common.places, &zones.vantages);
-        if asked_for.is_some() {
-            let sticky = if choice.is_shared() { sticky_prefix(client) } else { 0 };
-            let by_place = if choice.by_place { prefix } else { 0 };
-            reply.scope = sticky.max(by_place);
+        let (mut first, mut scope) = (None, 0);
+        if host.aliases {
+            // An alias stands for all kinds, so that whoever is led to a cluster with addresses by
+            // one kind must get none by another.
+            let (led, bits) = self.led(zones, host, Family::Any, common, client);
+            let leads = |ways: &Ways| ways.is_alias() || family.is_in(ways);
+            (first, scope) = (led.filter(|target| leads(&host.ways[*target])), bits);
         }
-        let dns = &host.plan.dns;
-        let first = if dns.round_robin {
-            choice.ready.get(self.turn % choice.ready.len().max(1)).map(|t| usize::from(*t))
-        } else {
-            choice.at(point(client, host.plan.hash))
-        };
+        if first.is_none() {
+            let (led, bits) = self.led(zones, host, family, common, client);
+            (first, scope) = (led, scope.max(bits));
+        }
+        if asked_for.is_some() {
+            reply.scope = scope;
+        }
         let Some(first) = first else { return false };
         if let Some(noted) = &mut self.noted {
             noted.led_to = Some((host.plan.clone(), first));
         }
-        let others = choice.ready.iter().map(|target| usize::from(*target));
-        let others = others.filter(|target| *target != first);
-        let clusters = usize::from(dns.clusters.max(1));
-        let mut room = MOST_ADDRESSES;
-        for target in std::iter::once(first).chain(others).take(clusters) {
-            let ways = &host.ways[target];
-            match query.kind {
-                kind::A if !ways.four.is_empty() => {
-                    room -= reply.addresses(kind::A, host.ttl, &ways.four, self.turn, room);
-                }
-                kind::AAAA if !ways.six.is_empty() => {
-                    room -= reply.addresses(kind::AAAA, host.ttl, &ways.six, self.turn, room);
-                }
-                _ if !ways.names.is_empty() && ways.four.is_empty() && ways.six.is_empty() => {
-                    let name = &ways.names[self.turn % ways.names.len()];
-                    reply.record(kind::CNAME, host.ttl, name);
-                }
-                _ => {}
+        let mut room = add_ways(host, first, query.kind, self.turn, MOST_ADDRESSES, reply);
+        let others = usize::from(host.plan.dns.clusters).saturating_sub(1);
+        if others > 0 {
+            let (choice, _) =
+                self.choices.of(host, family, client, &common.places, &zones.vantages);
+            let ready = choice.ready.iter().map(|target| usize::from(*target));
+            let ready = ready.filter(|target| *target != first).take(others);
+            for target in ready {
+                room = add_ways(host, target, query.kind, self.turn, room, reply);
             }
         }
         reply.has_answers()
+    }
+
+    /// The cluster that a client is led to, and for how many bits around it.
+    fn led(
+        &mut self,
+        zones: &Zones,
+        host: &Host,
+        family: Family,
+        common: &Common,
+        client: IpAddr,
+    ) -> (Option<usize>, u8) {
+        let (choice, prefix) =
+            self.choices.of(host, family, client, &common.places, &zones.vantages);
+        let sticky = if choice.is_shared() { sticky_prefix(client) } else { 0 };
+        let by_place = if choice.by_place { prefix } else { 0 };
+        let first = if host.plan.dns.round_robin {
+            choice.ready.get(self.turn % choice.ready.len().max(1)).map(|t| usize::from(*t))
+        } else {
+            choice.at(point(client, host.plan.hash))
+        };
+        (first, sticky.max(by_place))
+    }
+}
+
+/// Answers with the ways into one cluster, as far as there is room. Returns how much is left.
+fn add_ways(
+    host: &Host,
+    target: usize,
+    kind: u16,
+    turn: usize,
+    room: usize,
+    reply: &mut Reply<'_>,
+) -> usize {
+    let ways = &host.ways[target];
+    match kind {
+        kind::A if !ways.four.is_empty() => {
+            room - reply.addresses(kind::A, host.ttl, &ways.four, turn, room)
+        }
+        kind::AAAA if !ways.six.is_empty() => {
+            room - reply.addresses(kind::AAAA, host.ttl, &ways.six, turn, room)
+        }
+        _ if ways.is_alias() => {
+            reply.record(kind::CNAME, host.ttl, &ways.names[turn % ways.names.len()]);
+            room
+        }
+        _ => room,
     }
 }
 

@@ -115,6 +115,15 @@ impl Responder {
         self.respond_within(packet, client, transport, now, out, 0)
     }
 
+    /// Whether somebody who cannot be told from anybody else gets a refusal by UDP. It counts.
+    pub(crate) fn may_refuse(&mut self, client: IpAddr, now: u64) -> bool {
+        let may = self.memory.limiter.ask(client, 0, now) == Verdict::Send;
+        if !may {
+            self.counters.limited.add();
+        }
+        may
+    }
+
     /// The same, but `reserved` bytes shorter than it might be.
     fn respond_within(
         &mut self,
@@ -135,12 +144,7 @@ impl Responder {
             Read::Wrong(rcode, question) => {
                 Reply::new(out, packet, question).finish_bare(rcode);
                 counters.of(rcode).add();
-                let held = transport == Transport::Udp
-                    && memory.limiter.ask(client, 0, now) != Verdict::Send;
-                if held {
-                    counters.limited.add();
-                }
-                return !held;
+                return transport != Transport::Udp || self.may_refuse(client, now);
             }
             Read::Query(query) if query.signed && !common.tsig_keys.is_empty() => {
                 return self.respond_signed(packet, &query, client, transport, now, out);

@@ -9,6 +9,7 @@ use crate::zone::{Apex, RrSet, Zones};
 
 /// Reasons beyond the response code (RFC 8914).
 pub(super) mod extended {
+    pub(crate) const NOT_READY: u16 = 14;
     pub(crate) const PROHIBITED: u16 = 18;
     pub(crate) const NOT_AUTHORITATIVE: u16 = 20;
     pub(crate) const NOT_SUPPORTED: u16 = 21;

@@ -146,7 +146,7 @@ fn deny(zones: &Zones, asked: &Asked<'_>, reply: &mut Reply<'_>) {
             kinds.push(kind::NXNAME);
             zone
         }
-        Found::Node(node) => {
+        Found::Node(node) | Found::Wildcard { node, .. } => {
             kinds = self::kinds(node);
             if let Some(host) = &node.host {
                 let any = |has: &dyn Fn(&crate::zone::Ways) -> bool| host.ways.iter().any(has);

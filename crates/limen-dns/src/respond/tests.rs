@@ -55,6 +55,10 @@ fn responder_with(everything: bool) -> Responder {
         Signers::new(keys).attach(&mut zones, 1000);
         assert!(zones.apexes[0].signer.is_some(), "{:?}", zones.problems);
     }
+    responder_of(zones, everything)
+}
+
+fn responder_of(zones: Zones, everything: bool) -> Responder {
     let secret = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
     let key = TsigKey::new("peer", "hmac-sha256", secret).unwrap();
     Responder::new(Arc::new(Common {
@@ -69,6 +73,45 @@ fn responder_with(everything: bool) -> Responder {
         challenges: None,
         log: QueryLog::default(),
     }))
+}
+
+#[test]
+fn a_host_whose_ways_in_are_yet_to_be_looked_up_is_no_host_without_any() {
+    let path = PathRule { path: "/".into(), path_type: PathType::Prefix, backend: "web".into() };
+    let target = Target {
+        cluster: "a".into(),
+        addresses: vec![Address { host: "lb.test".into(), port: 80 }],
+        ..Target::default()
+    };
+    let global = Global {
+        rules: vec![Rule { host: "example.com".into(), paths: vec![path] }],
+        backends: vec![Backend { name: "web".into(), targets: vec![target] }],
+        ..Global::default()
+    };
+    let ingresses = [(("default".into(), "shop".into()), Arc::new(global))];
+    let objects = Arc::new(Objects { ingresses: ingresses.into(), ..Objects::default() });
+    let zones = vec!["example.com".to_owned()];
+    let mut compiler = Compiler::new(ZoneDefaults { zones, ..ZoneDefaults::default() });
+    let mut knowledge = Knowledge::default();
+    let mut before = Zones::default();
+    let question = b"\xAB\xCD\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0";
+    let packet = |kind: u8| [&question[..], &[kind, 0, 1]].concat();
+    let mut look = |knowledge: &Knowledge| {
+        let (zones, _) = compiler.compile(&objects, knowledge, &before, 1);
+        before = zones.clone();
+        let mut responder = responder_of(zones, false);
+        [1, 28, 16].map(|kind| {
+            let (mut out, client) = (Vec::new(), "192.0.2.77".parse().unwrap());
+            responder.respond(&packet(kind), client, Transport::Udp, 1_000_000, &mut out);
+            // The code, how many answers there are, and what is said in their stead.
+            (out[3] & 0x0F, out[7], out[9])
+        })
+    };
+    assert_eq!(look(&knowledge), [(2, 0, 0), (2, 0, 0), (0, 0, 1)]);
+    knowledge.stands_for("lb.test".into(), vec!["192.0.2.1".parse().unwrap()]);
+    assert_eq!(look(&knowledge), [(0, 1, 0), (0, 0, 1), (0, 0, 1)]);
+    knowledge.stands_for("lb.test".into(), Vec::new());
+    assert_eq!(look(&knowledge), [(0, 0, 1); 3], "now it is known that there is nothing");
 }
 
 fn delegating() -> DnsZoneSpec {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use limen_dns_wire::tsig::{self, Before, TsigError};
 
 use super::reply::Reply;
-use super::{Responder, Transport, Verdict};
+use super::{Responder, Transport};
 use crate::wire::Rcode;
 use crate::wire::query::Query;
 
@@ -45,8 +45,7 @@ impl Responder {
                 Reply::new(out, packet, query.question).finish_bare(rcode);
                 tsig::append_refusal(out, packet, keys, why);
                 // Whoever cannot sign is nobody in particular.
-                transport != Transport::Udp
-                    || self.memory.limiter.ask(client, 0, now) == Verdict::Send
+                transport != Transport::Udp || self.may_refuse(client, now)
             }
         }
     }

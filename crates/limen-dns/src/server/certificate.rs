@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
@@ -14,6 +14,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
+
+use crate::stamp::Stamp;
 
 /// How often files are looked at: certificates are renewed in place.
 const LOOK: Duration = Duration::from_secs(5);
@@ -64,6 +66,8 @@ pub enum CertificateError {
 pub(crate) struct Certificate {
     files: CertificateFiles,
     current: ArcSwap<CertifiedKey>,
+    /// The files that it was first read from.
+    first: Stamps,
 }
 
 impl ResolvesServerCert for Certificate {
@@ -75,8 +79,9 @@ impl ResolvesServerCert for Certificate {
 impl Certificate {
     pub(crate) fn read(files: Option<&CertificateFiles>) -> Result<Arc<Self>, CertificateError> {
         let files = files.ok_or(CertificateError::Missing)?.clone();
+        let first = stamps(&files);
         let current = ArcSwap::from_pointee(read(&files)?);
-        Ok(Arc::new(Self { files, current }))
+        Ok(Arc::new(Self { files, current, first }))
     }
 
     /// What accepts connections that speak this within TLS.
@@ -98,10 +103,10 @@ impl Certificate {
 
     /// Follows the files for as long as the server runs. What cannot be used leaves the old one.
     pub(crate) async fn follow(self: Arc<Self>) {
-        let mut seen = changed(&self.files);
+        let (mut seen, mut said) = (self.first.clone(), String::new());
         loop {
             tokio::time::sleep(LOOK).await;
-            let now = changed(&self.files);
+            let now = stamps(&self.files);
             if now == seen {
                 continue;
             }
@@ -109,17 +114,26 @@ impl Certificate {
                 Ok(key) => {
                     self.current.store(Arc::new(key));
                     tracing::info!("the new certificate is in force");
+                    (seen, said) = (now, String::new());
                 }
-                Err(error) => tracing::error!("{error}; the old one stays"),
+                // It is read again until it can be used, and complained about once.
+                Err(error) => {
+                    let text = error.to_string();
+                    if text != said {
+                        tracing::error!("{text}; the old one stays");
+                    }
+                    said = text;
+                }
             }
-            seen = now;
         }
     }
 }
 
-fn changed(files: &CertificateFiles) -> [Option<SystemTime>; 2] {
-    let time = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
-    [time(&files.chain), time(&files.key)]
+/// What the files are at one moment. Taken before they are read.
+type Stamps = [Option<Stamp>; 2];
+
+fn stamps(files: &CertificateFiles) -> Stamps {
+    [Stamp::of(&files.chain), Stamp::of(&files.key)]
 }
 
 fn read(files: &CertificateFiles) -> Result<CertifiedKey, CertificateError> {

@@ -22,6 +22,9 @@ use crate::update::{self, Step};
 /// Transfers at once: each holds a whole zone in memory.
 const TRANSFERS: usize = 2;
 
+/// The bits of an IPv6 address that tell one client from another, as in the rate limit.
+const NETWORK_BITS: u32 = 56;
+
 /// How much one client may have of the server.
 #[derive(Clone)]
 pub(crate) struct Tcp {
@@ -55,13 +58,24 @@ impl Speech {
 #[derive(Default)]
 struct Open {
     all: usize,
-    by_client: HashMap<IpAddr, usize>,
+    by_network: HashMap<IpAddr, usize>,
 }
 
 /// A connection that counts for as long as this is held.
 struct Seat {
     open: Arc<Mutex<Open>>,
     client: IpAddr,
+    network: IpAddr,
+}
+
+/// What counts as one client: whoever has an IPv6 address has a whole network of them.
+fn network(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => {
+            IpAddr::V6((u128::from(address) & !(u128::MAX >> NETWORK_BITS)).into())
+        }
+        four => four,
+    }
 }
 
 /// What answers all connections of a listener.
@@ -85,13 +99,14 @@ impl Tcp {
 
     fn seat(&self, client: IpAddr) -> Option<Seat> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_client = open.by_client.get(&client).copied().unwrap_or_default();
+        let network = network(client);
+        let of_client = open.by_network.get(&network).copied().unwrap_or_default();
         if open.all >= self.connections || of_client >= self.per_client {
             return None;
         }
         open.all += 1;
-        open.by_client.insert(client, of_client + 1);
-        Some(Seat { open: self.open.clone(), client })
+        open.by_network.insert(network, of_client + 1);
+        Some(Seat { open: self.open.clone(), client, network })
     }
 
     /// Takes connections for as long as the server runs.
@@ -131,10 +146,10 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.all -= 1;
-        if let Some(count) = open.by_client.get_mut(&self.client) {
+        if let Some(count) = open.by_network.get_mut(&self.network) {
             *count -= 1;
             if *count == 0 {
-                open.by_client.remove(&self.client);
+                open.by_network.remove(&self.network);
             }
         }
     }
@@ -163,7 +178,7 @@ impl Answering {
     async fn update(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let challenges = self.common.challenges.as_ref().filter(|_| update::is_update(packet))?;
         match challenges.read(packet, &self.common.zones.load(), milliseconds()) {
-            Step::Answer(answer) => Some(answer),
+            Step::Answer(answer) | Step::Refuse(answer) => Some(answer),
             Step::Write(pending) => Some(challenges.write(pending).await),
         }
     }
@@ -226,4 +241,33 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> std::io
     stream.write_u16(message.len() as u16).await?;
     stream.write_all(message).await?;
     stream.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv6_network_is_one_client_and_each_ipv4_address_is_another() {
+        let options = Options { tcp_connections_per_client: 2, ..Options::default() };
+        let tcp = Tcp::new(&options);
+        let mut seated = Vec::new();
+        for (client, expected) in [
+            ("2001:db8:0:100::1", true),
+            ("2001:db8:0:1ff::1", true),
+            ("2001:db8:0:180::7", false),
+            ("2001:db8:0:200::1", true),
+            ("192.0.2.1", true),
+            ("::ffff:192.0.2.1", true),
+            ("192.0.2.1", false),
+            ("::ffff:192.0.2.2", true),
+        ] {
+            let seat = tcp.seat(client.parse().unwrap());
+            assert_eq!(seat.is_some(), expected, "{client}");
+            seated.extend(seat);
+        }
+        drop(seated);
+        let open = tcp.open.lock().unwrap();
+        assert_eq!((open.all, open.by_network.len()), (0, 0));
+    }
 }

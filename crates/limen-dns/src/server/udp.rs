@@ -51,6 +51,8 @@ pub(super) fn run(common: &Arc<Common>, socket: &UdpSocket, stopping: &AtomicBoo
             {
                 match challenges.read(packet, &common.zones.load(), now) {
                     Step::Answer(answer) => *out = answer,
+                    Step::Refuse(_) if !responder.may_refuse(client, now) => continue,
+                    Step::Refuse(answer) => *out = answer,
                     Step::Write(pending) => {
                         if let (Ok(socket), Some(client)) = (socket.try_clone(), address(from)) {
                             challenges.write_from_udp(pending, socket, client);

@@ -10,11 +10,14 @@ use crate::dnssec::{Content, KEY_TTL, Signatures, Signer, bitmap};
 use crate::place::Place;
 use crate::respond::Common;
 use crate::wire::{IN, kind, name};
-use crate::zone::{Apex, Host, Node, RrSet, Zones};
+use crate::zone::{Apex, Host, Node, RrSet, Ways, Zones};
 
 /// A signed zone is given a new number at least so often, in seconds, so that secondaries fetch
 /// new signatures long before the old ones expire.
-pub(super) const RENEW: u32 = 24 * 3600;
+pub(super) const RENEW: i32 = 24 * 3600;
+/// So is one that was given its number so many seconds later than it is now: its signatures are
+/// dated back by an hour only.
+pub(super) const AHEAD: i32 = 60;
 
 /// A name by its labels from the root, which is how names are ordered in a chain of NSEC records.
 type Ordered = Vec<Box<[u8]>>;
@@ -123,28 +126,24 @@ fn is_below_cut(owner: &[u8], apex: &Apex, zones: &Zones) -> bool {
 
 /// What a client at this server's place may be answered, all of it.
 fn host_sets(host: &Host, here: &Place, vantages: &Vantages) -> Vec<RrSet> {
-    let mut found = Vec::new();
-    for (kind, family) in [(kind::A, Family::Four), (kind::AAAA, Family::Six)] {
-        let choice = Choice::new(host, family, here, vantages);
-        let ways = || choice.shares.iter().map(|(target, _)| &host.ways[usize::from(*target)]);
-        let data: Vec<Box<[u8]>> = ways()
-            .flat_map(|ways| match family {
-                Family::Four => {
-                    ways.four.iter().map(|one| one.octets().as_slice().into()).collect()
-                }
-                Family::Six => {
-                    ways.six.iter().map(|one| one.octets().as_slice().into()).collect::<Vec<_>>()
-                }
-            })
-            .collect();
-        if !data.is_empty() {
-            found.push(RrSet { kind, ttl: host.ttl, data });
-        } else if let Some(alias) = ways().find_map(|ways| ways.names.first()) {
-            // An alias stands alone.
-            return vec![RrSet { kind: kind::CNAME, ttl: host.ttl, data: vec![alias.clone()] }];
+    let chosen = |family| -> Vec<&Ways> {
+        let shares = Choice::new(host, family, here, vantages).shares;
+        shares.iter().map(|(target, _)| &host.ways[usize::from(*target)]).collect()
+    };
+    let set = |kind, data| RrSet { kind, ttl: host.ttl, data };
+    if host.aliases {
+        // An alias stands alone, so that it waits until no cluster with addresses is chosen.
+        let led = chosen(Family::Any);
+        let alias = led.first().and_then(|ways| ways.names.first());
+        if let Some(alias) = alias.filter(|_| led.iter().all(|ways| ways.is_alias())) {
+            return vec![set(kind::CNAME, vec![alias.clone()])];
         }
     }
-    found
+    let (four, six) = (chosen(Family::Four), chosen(Family::Six));
+    let four = four.iter().flat_map(|ways| &ways.four).map(|one| one.octets().as_slice().into());
+    let six = six.iter().flat_map(|ways| &ways.six).map(|one| one.octets().as_slice().into());
+    let sets = [set(kind::A, four.collect()), set(kind::AAAA, six.collect())];
+    sets.into_iter().filter(|set| !set.data.is_empty()).collect()
 }
 
 /// Adds the records that say which name is next, so that a secondary can deny all others.

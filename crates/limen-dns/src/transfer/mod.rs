@@ -124,18 +124,67 @@ pub(crate) enum Touched<'a> {
 /// Gives zones that are the same as before the serial that they had, and all others a higher one.
 pub(crate) fn number(zones: &mut Zones, before: &Zones, touched: Touched<'_>, now: u32) {
     for index in 0..zones.apexes.len() {
-        let apex = &zones.apexes[index];
-        let old = before.apexes.iter().position(|old| old.name == apex.name);
+        let name = &zones.apexes[index].name;
+        let old = before.apexes.iter().position(|old| old.name == *name);
         let Some(old) = old else { continue };
-        let old_serial = before.apexes[old].serial();
         let same = match touched {
             Touched::All => false,
             Touched::Only(touched) => touched.iter().all(|zone| usize::from(*zone) != index),
             Touched::Unknown => content::is_same(zones, index, before, old),
         };
-        let same = same && now.wrapping_sub(old_serial) < content::RENEW;
-        let serial = if same || now <= old_serial { old_serial } else { now };
-        let serial = if same { serial } else { serial.max(old_serial.wrapping_add(1)) };
-        zones.apexes[index].set_serial(serial);
+        let (serial, numbered) = (before.apexes[old].serial(), before.apexes[old].numbered);
+        // Signatures of long ago, or of a time that is yet to come, are to be fetched anew.
+        let age = now.wrapping_sub(numbered) as i32;
+        let stays = same && (-content::AHEAD..content::RENEW).contains(&age);
+        let apex = &mut zones.apexes[index];
+        apex.set_serial(if stays { serial } else { next_serial(serial, now) });
+        apex.numbered = if stays { numbered } else { now };
+    }
+}
+
+/// The time, unless that is not higher: several changes within a second, or a clock that is set
+/// back, leave serials ahead of it.
+fn next_serial(old: u32, now: u32) -> u32 {
+    let is_higher = now.wrapping_sub(old) as i32 > 0;
+    if is_higher { now } else { old.wrapping_add(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: u32 = 24 * 3600;
+
+    /// A zone whose serial was given to it at some time.
+    fn zone(serial: u32, numbered: u32) -> Zones {
+        let mut apex = Apex { soa: [0; 22].into(), numbered, ..Apex::default() };
+        apex.set_serial(serial);
+        Zones { apexes: vec![apex], ..Zones::default() }
+    }
+
+    #[test]
+    fn a_serial_goes_up_with_a_change_and_stays_without_one() {
+        for (what, old, changed, now, expected) in [
+            ("a change", (1000, 1000), true, 1005, 1005),
+            ("another in the same second", (1000, 1000), true, 1000, 1001),
+            ("a day without", (1000, 1000), false, 1000 + DAY - 1, 1000),
+            ("more than a day", (1000, 1000), false, 1000 + DAY, 1000 + DAY),
+            ("ahead of the clock", (2000, 1000), false, 1001, 2000),
+            ("ahead for a day", (2 * DAY, 1000), false, 1000 + DAY, 2 * DAY + 1),
+            ("a clock set back a little", (1000, 1000), false, 940, 1000),
+            ("a clock set back", (9000, 9000), false, 1000, 9001),
+            ("the end of numbers", (u32::MAX, u32::MAX), true, u32::MAX, 0),
+            ("beyond it", (u32::MAX, u32::MAX), true, 5, 5),
+        ] {
+            let before = zone(old.0, old.1);
+            let mut zones = before.clone();
+            let touched = if changed { Touched::All } else { Touched::Only(&[]) };
+            number(&mut zones, &before, touched, now);
+            assert_eq!(zones.apexes[0].serial(), expected, "{what}");
+            // However often it is looked at, that was it.
+            let before = zones.clone();
+            number(&mut zones, &before, Touched::Only(&[]), now);
+            assert_eq!(zones.apexes[0].serial(), expected, "{what}");
+        }
     }
 }

@@ -51,6 +51,8 @@ pub struct Challenges {
 pub(crate) enum Step {
     /// It is answered at once.
     Answer(Vec<u8>),
+    /// It is not signed well, so that its sender may be anybody: it is answered only so often.
+    Refuse(Vec<u8>),
     /// It is to be written down first.
     Write(Box<Pending>),
 }
@@ -83,7 +85,7 @@ impl Challenges {
                 };
                 let mut answer = message::answer(packet, code);
                 tsig::append_refusal(&mut answer, packet, &self.keys, why);
-                return Step::Answer(answer);
+                return Step::Refuse(answer);
             }
         };
         let answer = message::answer(&signed.message, code::NO_ERROR);

@@ -76,6 +76,7 @@ pub(crate) const IN: u16 = 1;
 pub(crate) enum Rcode {
     NoError = 0,
     FormErr = 1,
+    ServFail = 2,
     NxDomain = 3,
     NotImp = 4,
     Refused = 5,
@@ -85,9 +86,10 @@ pub(crate) enum Rcode {
 
 impl Rcode {
     /// All of them.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::NoError,
         Self::FormErr,
+        Self::ServFail,
         Self::NxDomain,
         Self::NotImp,
         Self::Refused,
@@ -100,6 +102,7 @@ impl Rcode {
         match self {
             Self::NoError => "NOERROR",
             Self::FormErr => "FORMERR",
+            Self::ServFail => "SERVFAIL",
             Self::NxDomain => "NXDOMAIN",
             Self::NotImp => "NOTIMP",
             Self::Refused => "REFUSED",

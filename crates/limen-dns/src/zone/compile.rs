@@ -12,7 +12,7 @@ use limen_api::{DnsZoneSpec, Nameserver};
 use limen_core::global::Global;
 
 use super::host::{Host, HostPlan, Ttls};
-use super::parts::ZoneParts;
+use super::parts::{Wrong, ZoneParts};
 use super::records::{RrSet, txt};
 use super::services::{Federation, Services};
 use super::{Apex, Node, Nodes, Zones};
@@ -107,6 +107,7 @@ impl Compiler {
             zones.apexes.push(Apex {
                 name: parts.apex.clone(),
                 soa: parts.soa(serial),
+                numbered: serial,
                 negative_ttl: parts.negative_ttl,
                 ttls: parts.ttls,
                 signer: None,
@@ -186,16 +187,26 @@ impl Compiler {
                 Ok,
             );
             let (namespace, name) = key;
-            let usable = read.map_or_else(
-                |wrong| {
-                    let at = objects.place_of(key, wrong.record);
-                    let stays = if before.is_some() { "; the old zone stays" } else { "" };
-                    let what = wrong.what;
-                    problems.push(format!("{at}DnsZone {namespace}/{name}: {what}{stays}"));
+            let mut tell = |wrong: &Wrong, then: &str| {
+                let (at, what) = (objects.place_of(key, wrong.record), &wrong.what);
+                problems.push(format!("{at}DnsZone {namespace}/{name}: {what}{then}"));
+            };
+            let old = "; the old zone stays";
+            let usable = match read {
+                Ok((spec, parts)) => {
+                    // With nothing better to go back to, the rest of the zone is served: a restart
+                    // must not take a whole zone away for one record.
+                    let good = before.filter(|(_, known)| known.wrong.is_empty());
+                    let good = good.filter(|_| !parts.wrong.is_empty());
+                    let then = if good.is_some() { old } else { "; it is left out" };
+                    parts.wrong.iter().for_each(|wrong| tell(wrong, then));
+                    Some(good.unwrap_or((spec, parts)))
+                }
+                Err(wrong) => {
+                    tell(&wrong, if before.is_some() { old } else { "" });
                     before
-                },
-                Some,
-            );
+                }
+            };
             let Some((spec, parts)) = usable else { continue };
             if all.iter().any(|other| other.apex == parts.apex) {
                 problems.push(format!(

@@ -19,6 +19,10 @@ pub(crate) struct Host {
     /// How good a candidate each target is.
     pub(crate) readiness: Vec<Readiness>,
     pub(crate) ways: Arc<[Ways]>,
+    /// Whether some cluster can only be answered as an alias.
+    pub(crate) aliases: bool,
+    /// Whether there is no way in for the only reason that names have not been looked up yet.
+    pub(crate) waits: bool,
     pub(crate) ttl: u32,
 }
 
@@ -48,6 +52,13 @@ pub(crate) struct Ways {
     pub(crate) four: Vec<Ipv4Addr>,
     pub(crate) six: Vec<Ipv6Addr>,
     pub(crate) names: Vec<Box<[u8]>>,
+}
+
+impl Ways {
+    /// Whether there is nothing but another name.
+    pub(crate) fn is_alias(&self) -> bool {
+        self.four.is_empty() && self.six.is_empty() && !self.names.is_empty()
+    }
 }
 
 /// How long answers are remembered.
@@ -130,7 +141,11 @@ impl Host {
             let trouble = dns.trouble_ttl_seconds.unwrap_or(ttls.trouble);
             trouble.min(dns.ttl_seconds.unwrap_or(ttls.calm))
         };
-        Self { id, plan, readiness: states, ways, ttl }
+        let aliases = ways.iter().any(Ways::is_alias);
+        let nowhere = ways.iter().all(|ways| *ways == Ways::default());
+        let waits =
+            nowhere && plan.names_to_look_up().any(|name| !knowledge.addresses.contains_key(name));
+        Self { id, plan, readiness: states, ways, aliases, waits, ttl }
     }
 
     /// Whether it is the same as another but for its number.
@@ -138,6 +153,7 @@ impl Host {
         Arc::ptr_eq(&self.plan, &other.plan)
             && self.readiness == other.readiness
             && self.ways == other.ways
+            && self.waits == other.waits
             && self.ttl == other.ttl
     }
 }

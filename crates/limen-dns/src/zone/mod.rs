@@ -32,6 +32,8 @@ pub(crate) struct Zones {
     pub(crate) apexes: Vec<Apex>,
     /// What is wrong with the objects, for people.
     pub(crate) problems: Vec<String>,
+    /// What is wrong with the keys that sign them.
+    pub(crate) key_problems: Vec<String>,
     /// Host names of load balancers whose addresses have to be known.
     pub(crate) lookups: BTreeSet<String>,
     /// How many hosts are answered for.
@@ -46,6 +48,8 @@ pub(crate) struct Apex {
     pub(crate) name: Arc<[u8]>,
     /// The data of its SOA record.
     pub(crate) soa: Box<[u8]>,
+    /// When it was given the serial that is in there, in seconds since 1970.
+    pub(crate) numbered: u32,
     pub(crate) negative_ttl: u32,
     /// How long its hosts are remembered, unless they say otherwise.
     pub(crate) ttls: Ttls,
@@ -103,8 +107,15 @@ impl Node {
 
 /// What a name leads to.
 pub(crate) enum Found<'a> {
-    /// It exists, or a wildcard stands for it.
+    /// It exists.
     Node(&'a Node),
+    /// A wildcard stands for it.
+    Wildcard {
+        /// What the wildcard has.
+        node: &'a Node,
+        /// Where the name above the wildcard begins in the one that was looked for.
+        above: usize,
+    },
     /// Another of our zones begins there: the zone above has to say so.
     Cut {
         /// The zone above.
@@ -126,6 +137,11 @@ pub(crate) enum Found<'a> {
 }
 
 impl Zones {
+    /// Everything that is wrong, for people.
+    pub(crate) fn all_problems(&self) -> impl Iterator<Item = &String> {
+        self.problems.iter().chain(&self.key_problems)
+    }
+
     /// What a name leads to.
     pub(crate) fn find(&self, name: &Name) -> Found<'_> {
         let bytes = name.as_bytes();
@@ -140,7 +156,7 @@ impl Zones {
                 return Found::Node(node);
             }
             return match self.wildcard(&bytes[start..]) {
-                Some(wildcard) => Found::Node(wildcard),
+                Some(node) => Found::Wildcard { node, above: start },
                 None => Found::Nothing(node.zone),
             };
         }

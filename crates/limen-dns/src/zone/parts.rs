@@ -34,6 +34,8 @@ pub(super) struct ZoneParts {
     pub(super) cuts: Vec<Arc<[u8]>>,
     /// Servers that nobody who follows a delegation could find.
     pub(super) unreachable: Vec<String>,
+    /// Records that cannot be served and are left out.
+    pub(super) wrong: Vec<Wrong>,
 }
 
 /// What is wrong with a zone object.
@@ -50,7 +52,8 @@ impl From<String> for Wrong {
 }
 
 impl ZoneParts {
-    /// Reads a zone object. `default` are the servers of zones that name none.
+    /// Reads a zone object; it fails only where no zone can be made of it at all. `default` are the
+    /// servers of zones that name none.
     pub(super) fn read(spec: &DnsZoneSpec, default: &[Nameserver]) -> Result<Self, Wrong> {
         let apex: Arc<[u8]> = name::from_text(&spec.zone)?.into();
         let own = [Nameserver { name: format!("ns1.{}", spec.zone), addresses: Vec::new() }];
@@ -67,19 +70,8 @@ impl ZoneParts {
         for server in nameservers {
             add_addresses(server, &apex, &mut records)?;
         }
-        let before = records.len();
-        for (index, record) in spec.records.iter().enumerate() {
-            let named = |error: String| wrong(spec, index, &error);
-            let name = full_name(&record.name, &spec.zone).map_err(named)?;
-            let set = rrset(record, STATIC_TTL).map_err(named)?;
-            check_beside(&name, &set, &apex, &records).map_err(named)?;
-            records.push((name, set));
-        }
+        let wrong = add_all(spec, &apex, &mut records);
         let cuts = cuts(&apex, &records);
-        for (index, (name, set)) in records.iter().enumerate().skip(before) {
-            let problem = check_cuts(name, set, &cuts);
-            problem.map_err(|error| wrong(spec, index - before, &error))?;
-        }
         Ok(Self {
             zone: spec.zone.trim_end_matches('.').to_owned(),
             federation: spec.federation.clone(),
@@ -94,6 +86,7 @@ impl ZoneParts {
             apex,
             records,
             cuts,
+            wrong,
         })
     }
 
@@ -105,6 +98,35 @@ impl ZoneParts {
         data.extend(self.negative_ttl.to_be_bytes());
         data.into()
     }
+}
+
+/// Adds all records of a zone object that can be served. Returns what is wrong with the others.
+fn add_all(spec: &DnsZoneSpec, apex: &[u8], records: &mut Named) -> Vec<Wrong> {
+    let mut all = Vec::new();
+    let mut found = Vec::new();
+    for (index, record) in spec.records.iter().enumerate() {
+        let read = full_name(&record.name, &spec.zone).and_then(|name| {
+            let set = rrset(record, STATIC_TTL)?;
+            check_beside(&name, &set, apex, records)?;
+            Ok((name, set))
+        });
+        match read {
+            Ok((name, set)) => {
+                found.push((index, name.clone(), set.kind));
+                records.push((name, set));
+            }
+            Err(error) => all.push(wrong(spec, index, &error)),
+        }
+    }
+    let cuts = cuts(apex, records);
+    for (index, name, kind) in found {
+        if let Err(error) = check_cuts(&name, kind, &cuts) {
+            records.retain(|(other, set)| *other != name || set.kind != kind);
+            all.push(wrong(spec, index, &error));
+        }
+    }
+    all.sort_by_key(|wrong| wrong.record);
+    all
 }
 
 fn wrong(spec: &DnsZoneSpec, index: usize, what: &str) -> Wrong {
@@ -140,18 +162,18 @@ fn cuts(apex: &[u8], records: &Named) -> Vec<Arc<[u8]>> {
 
 /// Whether records are where this zone may have them: where another begins only what leads to it,
 /// and below that only addresses of its servers.
-fn check_cuts(name: &[u8], set: &RrSet, cuts: &[Arc<[u8]>]) -> Result<(), String> {
-    let is_address = matches!(set.kind, kind::A | kind::AAAA);
+fn check_cuts(name: &[u8], kind: u16, cuts: &[Arc<[u8]>]) -> Result<(), String> {
+    let is_address = matches!(kind, kind::A | kind::AAAA);
     let above = cuts.iter().find(|cut| name::is_within(name, cut) && ***cut != *name);
     if let Some(cut) = above.filter(|_| !is_address) {
         let cut = name::to_text(cut);
         return Err(format!("{cut} is delegated, so that its servers answer for what is below it"));
     }
     let is_cut = cuts.iter().any(|cut| **cut == *name);
-    if is_cut && !is_address && !matches!(set.kind, kind::NS | kind::DS) {
+    if is_cut && !is_address && !matches!(kind, kind::NS | kind::DS) {
         return Err("the name is delegated, so that its servers answer for it".to_owned());
     }
-    if set.kind == kind::DS && !is_cut {
+    if kind == kind::DS && !is_cut {
         return Err("only a name that has NS records is signed by somebody else".to_owned());
     }
     Ok(())

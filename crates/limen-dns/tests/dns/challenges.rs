@@ -1,8 +1,8 @@
 //! Challenges of certificate authorities, written by signed updates.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use limen_api::source::Objects;
 use limen_api::{ChallengeWrite, DnsChallengeSpec};
@@ -48,10 +48,15 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
+        Self::limited(0)
+    }
+
+    fn limited(rate_limit: u32) -> Self {
         let (writer, writes) = mpsc::channel(4);
         let challenges = Challenges { keys: vec![key("acme")], writer };
         let bed = Bed::with(shop(TrafficRules::default()), |options| {
             options.challenges = Some(challenges);
+            (options.rate_limit, options.workers) = (rate_limit, 1);
         });
         Self { bed, writes }
     }
@@ -139,4 +144,27 @@ fn what_is_not_a_challenge_or_not_signed_well_is_never_written() {
     let sorry = Err("the hub is away".to_owned());
     assert_eq!(stage.send(&good, &key("acme"), false, &sorry), 2, "SERVFAIL: ask again");
     assert!(stage.texts().is_empty());
+}
+
+#[test]
+fn a_flood_of_updates_that_nobody_signed_is_not_answered_in_full() {
+    let mut stage = Stage::limited(5);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(stage.bed.address()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut signed = update(NAME, 1, "token");
+    sign(&mut signed, &key("stranger"), Before::Nothing, now());
+    for packet in [update(NAME, 1, "token"), signed] {
+        for _ in 0..50 {
+            socket.send(&packet).unwrap();
+        }
+    }
+    let (mut answers, mut buffer) = (0, [0; 512]);
+    while socket.recv(&mut buffer).is_ok() {
+        answers += 1;
+        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    }
+    assert!((1..40).contains(&answers), "{answers} answers");
+    // Whoever may is answered as ever.
+    assert_eq!(stage.send(&update(NAME, 1, "token"), &key("acme"), false, &Ok(())), NOERROR);
 }

@@ -93,6 +93,60 @@ fn a_wrong_zone_is_refused_and_the_old_one_stays() {
     until(|| look("mail.example.com"), |answer| answer.texts() == ["192.0.2.26"]);
 }
 
+#[test]
+fn a_wrong_record_at_the_start_costs_only_itself() {
+    let record = |name: &str, kind: &str, data: &str| DnsRecord {
+        name: name.into(),
+        kind: kind.into(),
+        ttl_seconds: None,
+        data: vec![data.into()],
+    };
+    let zone = |records: Vec<DnsRecord>| DnsZoneSpec {
+        zone: "example.com".into(),
+        records,
+        ..DnsZoneSpec::default()
+    };
+    let wrong = || {
+        vec![
+            record("mail", "A", "192.0.2.256"),
+            record("docs", "A", "192.0.2.7"),
+            record("child", "NS", "ns.elsewhere.net"),
+            record("below.child", "TXT", "text"),
+        ]
+    };
+    let bed = Bed::with(with_zone(shop(TrafficRules::default()), zone(wrong())), |options| {
+        options.zones.clear();
+        options.admin = Some("127.0.0.1:0".parse().unwrap());
+    });
+    let look = |name: &str| ask(name, A).udp(bed.address());
+    assert_eq!(look("docs.example.com").texts(), ["192.0.2.7"]);
+    assert_eq!(look("shop.example.com").answers.len(), 1);
+    assert_eq!(look("mail.example.com").rcode, NXDOMAIN);
+    let problems = || get(bed.server.admin().unwrap(), "/problems");
+    let left_out =
+        |problems: &String, count: usize| problems.matches("; it is left out").count() == count;
+    let seen = problems();
+    assert!(seen.contains("records[0] (mail A): \"192.0.2.256\" is not"), "{seen}");
+    assert!(seen.contains("records[3] (below.child TXT): child.example.com is del"), "{seen}");
+    assert!(left_out(&seen, 2), "{seen}");
+    // Nothing that was wrong before is better than what is wrong in fewer places.
+    let mut better = wrong();
+    better.pop();
+    better[1].data = vec!["192.0.2.8".into()];
+    bed.set(with_zone(shop(TrafficRules::default()), zone(better)));
+    until(|| look("docs.example.com"), |answer| answer.texts() == ["192.0.2.8"]);
+    assert!(left_out(&problems(), 1), "{}", problems());
+    // It is said for as long as it is so, whatever else changes.
+    let more = global("new.example.com", three(), TrafficRules::default());
+    let mut changed = with_zone(objects(vec![more]), zone(wrong()));
+    bed.set(changed.clone());
+    until(|| look("new.example.com"), |answer| answer.rcode == NOERROR);
+    changed.ingresses.clear();
+    bed.set(changed);
+    until(|| look("new.example.com"), |answer| answer.rcode == NXDOMAIN);
+    assert!(left_out(&problems(), 2), "{}", problems());
+}
+
 const ZONE: &str = "
 kind: DnsZone
 metadata: { name: zone }

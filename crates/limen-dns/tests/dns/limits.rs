@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use limen_core::global::TrafficRules;
 
-use crate::bed::{Bed, shop, until};
+use crate::bed::{Bed, global, objects, shop, three, until};
 use crate::client::*;
 
 #[test]
@@ -35,6 +35,27 @@ fn a_flood_of_one_question_is_not_answered_in_full() {
     assert!((5..40).contains(&whole), "{whole} answers");
     assert!(cut >= 30, "{cut} hints to come by TCP");
     assert_eq!(ask("shop.example.com", A).tcp(bed.address()).answers.len(), 1);
+}
+
+#[test]
+fn a_flood_of_names_that_one_wildcard_stands_for_is_a_flood_of_one() {
+    let wild = global("*.example.com", three(), TrafficRules::default());
+    let bed = Bed::with(objects(vec![wild]), |options| {
+        (options.rate_limit, options.workers) = (5, 1);
+    });
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(bed.address()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    for name in 0..100 {
+        let prefix = if name % 2 == 0 { "" } else { "deeper." };
+        socket.send(&ask(&format!("{prefix}h{name}.example.com"), A).bytes()).unwrap();
+    }
+    let (mut whole, mut buffer) = (0, [0; 512]);
+    while let Ok(length) = socket.recv(&mut buffer) {
+        whole += usize::from(!Answer::read(&buffer[..length]).truncated);
+        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    }
+    assert!((1..40).contains(&whole), "{whole} answers");
 }
 
 #[test]

@@ -82,6 +82,67 @@ fn who_has_no_address_of_the_family_is_passed_over() {
     assert_eq!(six.texts(), ["2001:db8::2"], "the nearest that has one");
 }
 
+/// What is answered to a network for a kind.
+fn seen(bed: &Bed, kind: u16, network: &str) -> String {
+    let answer = ask("shop.example.com", kind).subnet(network, 16).udp(bed.address());
+    assert_eq!(answer.rcode, NOERROR);
+    answer.texts().join(" ")
+}
+
+#[test]
+fn no_family_leads_to_a_cluster_that_the_other_is_kept_from() {
+    let targets = |york: Verdict| {
+        let mut targets = three();
+        targets.truncate(2);
+        targets[0].drained_percent = 100;
+        targets[1] = target("york", "america", "40.7,-74", &["192.0.2.2"]);
+        targets[1].verdicts.edge = york;
+        objects(vec![global("shop.example.com", targets, TrafficRules::default())])
+    };
+    let bed = Bed::new(targets(Verdict::Healthy));
+    assert_eq!(seen(&bed, A, "10.1.0.0"), "192.0.2.2");
+    assert_eq!(seen(&bed, AAAA, "10.1.0.0"), "", "paris is drained, and york has no IPv6");
+    // Where all are as bad, each family has what there is.
+    bed.set(targets(Verdict::Unhealthy));
+    until(|| seen(&bed, AAAA, "10.1.0.0"), |address| address == "2001:db8::1");
+    assert_eq!(seen(&bed, A, "10.1.0.0"), "192.0.2.1");
+}
+
+#[test]
+fn an_alias_is_given_for_all_kinds_or_for_none() {
+    let mixed = |named: Verdict, numbered: Verdict| {
+        let mut targets = vec![
+            target("paris", "europe", "48.9,2.4", &["192.0.2.1"]),
+            target("york", "america", "40.7,-74", &["lb.elsewhere.net"]),
+        ];
+        (targets[0].verdicts.edge, targets[1].verdicts.edge) = (numbered, named);
+        objects(vec![global("shop.example.com", targets, TrafficRules::default())])
+    };
+    let (well, ill) = (Verdict::Healthy, Verdict::Unhealthy);
+    let bed = Bed::new(mixed(well, well));
+    let all = |network: &str| [A, AAAA, TXT].map(|kind| seen(&bed, kind, network));
+    let alias = "lb.elsewhere.net.";
+    assert_eq!(all("10.1.0.0"), ["192.0.2.1", "", ""]);
+    assert_eq!(all("10.2.0.0"), [alias; 3]);
+    let six = ask("shop.example.com", AAAA).subnet("10.1.0.0", 16).udp(bed.address());
+    assert_eq!(six.scope(), Some(17), "others are given the alias");
+    bed.set(mixed(ill, well));
+    until(|| all("10.2.0.0"), |seen| *seen == ["192.0.2.1", "", ""]);
+    bed.set(mixed(well, ill));
+    until(|| all("10.1.0.0"), |seen| *seen == [alias; 3]);
+}
+
+#[test]
+fn a_host_name_beside_an_address_does_not_stand_for_the_other_family() {
+    let targets = vec![
+        target("paris", "europe", "48.9,2.4", &["2001:db8::1", "lb.elsewhere.net"]),
+        target("york", "america", "40.7,-74", &["192.0.2.2"]),
+    ];
+    let bed = Bed::new(objects(vec![global("shop.example.com", targets, TrafficRules::default())]));
+    assert_eq!(seen(&bed, A, "10.1.0.0"), "192.0.2.2");
+    assert_eq!(seen(&bed, AAAA, "10.1.0.0"), "2001:db8::1");
+}
+
 #[test]
 fn a_failover_order_is_the_same_everywhere() {
     let failover: Vec<String> = ["tokyo", "york", "paris"].map(str::to_owned).into();

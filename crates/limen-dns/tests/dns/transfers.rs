@@ -8,7 +8,7 @@ use limen_core::global::TrafficRules;
 use limen_dns::{KeyFolder, Secondary, TsigKey};
 use limen_dns_wire::tsig::{Before, sign, verify};
 
-use crate::bed::{Bed, global, objects, shop, three, until};
+use crate::bed::{Bed, global, objects, shop, target, three, until};
 use crate::client::*;
 
 const SECRET: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
@@ -77,6 +77,26 @@ fn a_secondary_gets_the_whole_zone_in_signed_messages() {
     // The server is nowhere in particular, so that its clients are shared among three clusters.
     let addresses = records.iter().filter(|record| matches!(record.kind, A | AAAA));
     assert_eq!(addresses.filter(|record| record.name.starts_with("host")).count(), 6000);
+}
+
+#[test]
+fn a_secondary_gets_addresses_rather_than_an_alias_beside_them() {
+    let named = || target("york", "america", "40.7,-74", &["lb.elsewhere.net"]);
+    let both = vec![target("paris", "europe", "48.9,2.4", &["192.0.2.1"]), named()];
+    let (bed, _socket) = bed(
+        objects(vec![
+            global("both.example.com", both, TrafficRules::default()),
+            global("named.example.com", vec![named()], TrafficRules::default()),
+        ]),
+        None,
+    );
+    let records = transfer(&bed, ask("example.com", AXFR).bytes());
+    let of = |name: &str| -> Vec<(u16, &str)> {
+        let found = records.iter().filter(|record| record.name == name);
+        found.map(|record| (record.kind, record.text.as_str())).collect()
+    };
+    assert_eq!(of("both.example.com."), [(A, "192.0.2.1")]);
+    assert_eq!(of("named.example.com."), [(CNAME, "lb.elsewhere.net.")]);
 }
 
 #[test]
