@@ -26,6 +26,8 @@ use crate::work::{Did, Outcome, Task};
 pub struct SyncerOptions {
     /// The member's name.
     pub cluster: Arc<str>,
+    /// Which connection to the member this is, for whoever has had others.
+    pub connection: u64,
     /// What leaves of this hub are marked with.
     pub hub: String,
     /// The kinds to look at from the start. Each is watched once there is a leaf of it, a wish for
@@ -43,6 +45,8 @@ pub struct SyncerOptions {
 pub struct Notice {
     /// The member.
     pub cluster: Arc<str>,
+    /// Which connection to it tells this: a new one starts again from the beginning.
+    pub connection: u64,
     /// What is new.
     pub what: What,
 }
@@ -510,6 +514,8 @@ impl Member {
 
     fn say(&self, what: What) {
         // The hub may be stopping: then nobody listens any more.
-        let _ = self.notices.send(Notice { cluster: self.options.cluster.clone(), what });
+        let SyncerOptions { cluster, connection, .. } = &self.options;
+        let notice = Notice { cluster: cluster.clone(), connection: *connection, what };
+        let _ = self.notices.send(notice);
     }
 }

@@ -11,13 +11,15 @@ use tokio::task::JoinSet;
 
 use super::planning::last_wish;
 use super::{Record, World};
+use crate::clusters::Member;
 use crate::connect::SecretData;
 use crate::connections::made_from;
 
 /// A client for a member, or why there is none.
 pub(super) struct Connected {
-    cluster: Arc<str>,
-    client: Result<Arc<ObjectApi>, String>,
+    pub(super) cluster: Arc<str>,
+    pub(super) connection: u64,
+    pub(super) client: Result<Arc<ObjectApi>, String>,
 }
 
 impl World {
@@ -37,7 +39,7 @@ impl World {
     }
 
     /// Makes a client for each member whose address or credential has changed.
-    fn connect(&mut self, connections: &mut JoinSet<Connected>) {
+    pub(super) fn connect(&mut self, connections: &mut JoinSet<Connected>) {
         for (name, member) in &mut self.members {
             let secret = member
                 .cluster
@@ -52,10 +54,13 @@ impl World {
             let (name, cluster) = (name.clone(), member.cluster.clone());
             let secret: Option<SecretData> = secret.cloned();
             let known = self.options.connections.clone();
-            member.connected_with = Some(with);
+            self.connections += 1;
+            let connection = self.connections;
+            (member.connected_with, member.awaited) = (Some(with), connection);
             connections.spawn(async move {
                 let client = known.to(&cluster, secret.as_ref()).await;
-                Connected { cluster: name, client: client.map_err(|error| error.to_string()) }
+                let client = client.map_err(|error| error.to_string());
+                Connected { cluster: name, connection, client }
             });
         }
     }
@@ -63,8 +68,13 @@ impl World {
     pub(super) fn connected(&mut self, made: Connected) {
         let kinds = self.leaf_kinds();
         let Some(member) = self.members.get_mut(&made.cluster) else { return };
+        // Two may be under way, and the older one may take longer.
+        if member.awaited != made.connection {
+            return;
+        }
         // A new client is a new look at everything: what the old one saw is seen again.
         member.syncer = None;
+        member.connection = made.connection;
         member.client = None;
         member.renewal_error = None;
         member.listed.clear();
@@ -75,6 +85,7 @@ impl World {
                 member.connect_error = None;
                 let options = SyncerOptions {
                     cluster: made.cluster.clone(),
+                    connection: made.connection,
                     hub: self.hub.clone(),
                     kinds,
                     probe_every: self.options.probe_every,
@@ -101,6 +112,10 @@ impl World {
 
     pub(super) fn notice(&mut self, notice: Notice) {
         let cluster = notice.cluster;
+        let heard = |member: &Member| member.connection == notice.connection;
+        if !self.members.get(&cluster).is_some_and(heard) {
+            return;
+        }
         match notice.what {
             What::Leaf(leaf, report) => self.leaf_reported(&cluster, leaf, report),
             What::Did(leaf, did) => {

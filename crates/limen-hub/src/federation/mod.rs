@@ -144,6 +144,8 @@ struct World {
     secrets: BTreeMap<String, SecretData>,
     /// A member or a Secret has changed since members were last connected.
     reconnect: bool,
+    /// How many connections to members have been made.
+    connections: u64,
     namespaces: HashMap<String, Labels>,
     policies: BTreeMap<(String, String), PlacementPolicy>,
     /// Placements and overrides of the form in three objects, by their ids.
@@ -187,6 +189,7 @@ impl World {
             clusters: Clusters::new(),
             secrets: BTreeMap::new(),
             reconnect: true,
+            connections: 0,
             namespaces: HashMap::new(),
             policies: BTreeMap::new(),
             parts: HashMap::new(),
