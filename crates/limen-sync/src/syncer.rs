@@ -186,7 +186,7 @@ impl Member {
                     (healthy, described)
                 });
             }
-            let due = self.queue.next_due().map_or(next_probe, |due| due.min(next_probe));
+            let due = self.next_wake(work.len(), probes.is_empty().then_some(next_probe));
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(command) => self.obey(command, &tell),
@@ -201,7 +201,7 @@ impl Member {
                 Some(Ok((healthy, described))) = probes.join_next() => {
                     self.judge(healthy, described, &tell);
                 }
-                () = tokio::time::sleep_until(due.into()) => {}
+                () = until(due) => {}
             }
             // What has already come is taken together.
             while let Ok(command) = commands.try_recv() {
@@ -212,6 +212,14 @@ impl Member {
             }
             self.take_inventory();
         }
+    }
+
+    /// When something can begin: work, if there is room for it and the member can be reached, or a
+    /// probe, if none is under way. What is under way tells by itself when it has ended.
+    fn next_wake(&self, working: usize, next_probe: Option<Instant>) -> Option<Instant> {
+        let room = self.reachable && working < self.options.concurrency;
+        let due = self.queue.next_due().filter(|_| room);
+        due.into_iter().chain(next_probe).min()
     }
 
     fn obey(&mut self, command: Command, tell: &mpsc::Sender<(Arc<Kind>, Seen)>) {
@@ -517,5 +525,51 @@ impl Member {
         let SyncerOptions { cluster, connection, .. } = &self.options;
         let notice = Notice { cluster: cluster.clone(), connection: *connection, what };
         let _ = self.notices.send(notice);
+    }
+}
+
+/// Waits until then, or for ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member() -> Member {
+        let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, std::io::Error>>()
+        });
+        let options = SyncerOptions {
+            cluster: "asia-1".into(),
+            connection: 1,
+            hub: "hub".to_owned(),
+            kinds: Vec::new(),
+            probe_every: Duration::from_secs(5),
+            concurrency: 2,
+        };
+        let api = ObjectApi::new(kube::Client::new(nobody, "default"));
+        Member::new(api, options, mpsc::unbounded_channel().0)
+    }
+
+    /// Waking up for what cannot begin would be waking up again at once, and so on.
+    #[tokio::test]
+    async fn it_wakes_only_for_what_can_begin() {
+        let mut member = member();
+        let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
+        let id = ObjectId { kind, namespace: None, name: "settings".to_owned() };
+        let long_due = Instant::now();
+        let probe = long_due + Duration::from_secs(5);
+        member.queue.push_later(Arc::new(id), long_due);
+        assert_eq!(member.next_wake(0, Some(probe)), Some(long_due));
+        assert_eq!(member.next_wake(1, None), Some(long_due));
+        assert_eq!(member.next_wake(2, Some(probe)), Some(probe), "there is no room");
+        member.reachable = false;
+        assert_eq!(member.next_wake(0, Some(probe)), Some(probe), "it is away");
+        assert_eq!(member.next_wake(0, None), None, "a probe is under way");
     }
 }

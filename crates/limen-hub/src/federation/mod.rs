@@ -224,8 +224,7 @@ impl World {
             self.settle(&mut connections);
             self.ask(&mut answers);
             self.write(&mut writes);
-            let due = self.records.next_due().unwrap_or_else(|| Instant::now() + MOMENT);
-            let due = due.min(self.next_renewal.max(Instant::now() + GATHER));
+            let due = self.next_wake(writes.len());
             tokio::select! {
                 () = stopping.cancelled() => break,
                 Some((kind, seen)) = seen.recv() => self.see(&kind, seen),
@@ -245,6 +244,18 @@ impl World {
             }
         }
         while writes.join_next().await.is_some() {}
+    }
+
+    /// When something can begin by the clock, once it has started: a record can be written, if there
+    /// is room for it, or a credential renewed. What is under way tells by itself when it has ended.
+    fn next_wake(&self, writing: usize) -> Instant {
+        let now = Instant::now();
+        if self.started.is_none() {
+            return now + MOMENT;
+        }
+        let room = writing < self.options.concurrency;
+        let due = self.records.next_due().filter(|_| room).unwrap_or(now + MOMENT);
+        due.min(self.next_renewal.max(now + GATHER))
     }
 
     /// Starts to federate a kind, in all its forms.
