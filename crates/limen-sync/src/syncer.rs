@@ -136,6 +136,8 @@ struct Member {
     watchers: JoinSet<()>,
     verdict: ApiVerdict,
     reachable: bool,
+    /// The last probe was answered.
+    answered: bool,
     /// Since it was last well, the hub has been told what it is.
     described: bool,
 }
@@ -160,6 +162,7 @@ impl Member {
             verdict: ApiVerdict { judged: Judged::default(), fault: None },
             // Until the first probe says otherwise; a wrong guess costs one failed request.
             reachable: true,
+            answered: true,
             described: false,
         }
     }
@@ -447,7 +450,7 @@ impl Member {
                 }
                 suspect =
                     fault.kind == FaultKind::Unreachable || fault.kind == FaultKind::Credential;
-                if !self.queue.failing(id) && !suspect {
+                if !suspect && self.leaves.is_news(id, fault.kind) {
                     self.say(What::Failed(id.clone(), fault.clone()));
                 }
                 self.leaves.trouble(id, Some((LeafState::Failed, fault.message)));
@@ -490,10 +493,11 @@ impl Member {
         if answers {
             self.api.say_it_answers();
         }
-        if answers && !self.reachable {
+        // A member that was well all the time has reasons of its own for what failed.
+        if answers && !self.answered {
             self.queue.retry_all();
         }
-        self.reachable = answers;
+        (self.reachable, self.answered) = (answers, answers);
         if before.judged != self.verdict.judged || before.fault != self.verdict.fault {
             self.say(What::Api(self.verdict.clone()));
         }
