@@ -89,9 +89,11 @@ enum Command {
     Kind(Arc<Kind>),
 }
 
-/// A handle to the task that owns one member; dropping it ends the task.
+/// A handle to the task that owns one member; dropping it ends the task, with all that is under
+/// way in the member.
 pub struct Syncer {
     commands: mpsc::UnboundedSender<Command>,
+    _task: JoinSet<()>,
 }
 
 impl Syncer {
@@ -102,8 +104,9 @@ impl Syncer {
         notices: mpsc::UnboundedSender<Notice>,
     ) -> Self {
         let (commands, received) = mpsc::unbounded_channel();
-        tokio::spawn(Member::new(api, options, notices).run(received));
-        Self { commands }
+        let mut task = JoinSet::new();
+        task.spawn(Member::new(api, options, notices).run(received));
+        Self { commands, _task: task }
     }
 
     /// Says what shall become of a leaf; nothing means that it is nobody's business any more.

@@ -9,6 +9,8 @@ mod members;
 mod news;
 mod planning;
 mod questions;
+#[cfg(test)]
+mod tests;
 mod writing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -49,6 +51,8 @@ const FIRST_LOOK: Duration = Duration::from_secs(10);
 const MOMENT: Duration = Duration::from_secs(10);
 /// Members are connected and probed first.
 const FIRST_RENEWAL: Duration = Duration::from_secs(2);
+/// How long writes to the hub may take to end when the federation ends.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 /// A member that was away for longer may hold what nobody remembers.
 const LONG_AWAY: i64 = 3600;
 
@@ -243,7 +247,13 @@ impl World {
                 self.notice(notice);
             }
         }
-        while writes.join_next().await.is_some() {}
+        // Members first: whoever federates next decides about them from now on.
+        self.members.clear();
+        drop((self.watchers, connections, answers));
+        let ended = async { while writes.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_WRITES, ended).await.is_err() {
+            tracing::warn!("the hub does not answer; the last records may not have been written");
+        }
     }
 
     /// When something can begin by the clock, once it has started: a record can be written, if there
