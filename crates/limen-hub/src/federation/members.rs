@@ -14,6 +14,7 @@ use super::{Record, World};
 use crate::clusters::Member;
 use crate::connect::SecretData;
 use crate::connections::made_from;
+use crate::roots::Root;
 
 /// A client for a member, or why there is none.
 pub(super) struct Connected {
@@ -67,6 +68,10 @@ impl World {
 
     pub(super) fn connected(&mut self, made: Connected) {
         let kinds = self.leaf_kinds();
+        let wished = |(id, root): (&Arc<ObjectId>, &Root)| {
+            Some((self.leaf_of(id), root.wishes.get(&made.cluster)?.clone()))
+        };
+        let wishes: Vec<_> = self.roots.iter().filter_map(wished).collect();
         let Some(member) = self.members.get_mut(&made.cluster) else { return };
         // Two may be under way, and the older one may take longer.
         if member.awaited != made.connection {
@@ -96,12 +101,8 @@ impl World {
                 for kind in &self.used {
                     syncer.watch(kind.clone());
                 }
-                for root in self.roots.values() {
-                    if let (Ok(federated), Some(wish)) =
-                        (&root.federated, root.wishes.get(&made.cluster))
-                    {
-                        syncer.wish(Arc::new(federated.leaf.clone()), Some(wish.clone()));
-                    }
+                for (leaf, wish) in wishes {
+                    syncer.wish(Arc::new(leaf), Some(wish));
                 }
                 member.syncer = Some(syncer);
             }
@@ -157,7 +158,7 @@ impl World {
                     let concerned = self.roots.iter().filter(|(_, root)| {
                         root.reports.contains_key(&cluster)
                             || root.wishes.contains_key(&cluster)
-                            || root.being_deleted()
+                            || root.is_going()
                     });
                     let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
                     self.dirty.extend(concerned);
@@ -182,9 +183,9 @@ impl World {
                 }
                 self.obey_tombstones(&cluster, &kind);
                 // Deletions wait until it is certain what the member holds.
-                let deleting = self.roots.iter().filter(|(_, root)| root.being_deleted());
-                let deleting: Vec<_> = deleting.map(|(id, _)| id.clone()).collect();
-                self.dirty.extend(deleting);
+                let going = self.roots.iter().filter(|(_, root)| root.is_going());
+                let going: Vec<_> = going.map(|(id, _)| id.clone()).collect();
+                self.dirty.extend(going);
             }
         }
     }
@@ -278,7 +279,7 @@ impl World {
         self.records.push_later(Record::Member(name.clone()), due);
     }
 
-    fn root_of(&mut self, leaf: &ObjectId) -> Option<&mut crate::roots::Root> {
+    fn root_of(&mut self, leaf: &ObjectId) -> Option<&mut Root> {
         let owner = self.owners.get(leaf)?.clone();
         self.roots.get_mut(&owner)
     }

@@ -157,6 +157,8 @@ struct World {
     roots: HashMap<Arc<ObjectId>, Root>,
     /// Which root a leaf belongs to; the first that claims it.
     owners: HashMap<ObjectId, Arc<ObjectId>>,
+    /// Who else claims a leaf, and may have it when its owner is no root any more.
+    rivals: HashMap<ObjectId, BTreeSet<Arc<ObjectId>>>,
     /// Workloads whose replicas a HorizontalPodAutoscaler keeps, by that.
     scaled: HashMap<(String, String, String), Arc<ObjectId>>,
 
@@ -199,6 +201,7 @@ impl World {
             parts: HashMap::new(),
             roots: HashMap::new(),
             owners: HashMap::new(),
+            rivals: HashMap::new(),
             scaled: HashMap::new(),
             dirty: BTreeSet::new(),
             unsure: Vec::new(),
