@@ -29,10 +29,14 @@ pub(crate) struct Member {
     pub(crate) cluster: Cluster,
     pub(crate) facts: ClusterFacts,
     pub(crate) syncer: Option<Syncer>,
+    /// Which connection the syncer is: what others tell is not heard.
+    pub(crate) connection: u64,
     /// The client that the syncer has.
     pub(crate) client: Option<Arc<ObjectApi>>,
     /// What the client was made from; a change makes a new one.
     pub(crate) connected_with: Option<MadeFrom>,
+    /// Which connection is made from that.
+    pub(crate) awaited: u64,
     /// Why there is no client.
     pub(crate) connect_error: Option<String>,
     /// Why its credential could not be renewed.
@@ -62,6 +66,8 @@ impl Member {
             written: status,
             cluster,
             syncer: None,
+            connection: 0,
+            awaited: 0,
             client: None,
             renewal_error: None,
             connected_with: None,

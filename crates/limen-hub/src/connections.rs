@@ -43,6 +43,14 @@ impl Connections {
         Ok(made)
     }
 
+    /// Takes a client for a member's that somebody else has made.
+    #[cfg(test)]
+    pub(crate) fn put(&self, cluster: &Cluster, secret: &SecretData, client: &Arc<ObjectApi>) {
+        let name = cluster.metadata.name.clone().unwrap_or_default();
+        let known = (made_from(cluster, Some(secret)), Arc::downgrade(client));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, known);
+    }
+
     fn known(&self, name: &str, from: &MadeFrom) -> Option<Arc<ObjectApi>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, api) = all.get(name)?;

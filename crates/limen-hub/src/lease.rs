@@ -7,10 +7,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use limen_api::NAMESPACE;
+use tokio::time::Instant;
 
 const NAME: &str = "limen-hub";
 /// A leader that has not renewed for so long is not one any more.
 const LASTS: Duration = Duration::from_secs(15);
+/// A leader that could not renew for so long leads no more: what it still does must have ended
+/// before another one begins.
+const GIVES_UP: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(3);
 
 /// A claim to lead.
@@ -19,13 +23,16 @@ pub struct Election {
     identity: String,
     /// The holder and renewal that were seen last, and when that was, by our own clock: clocks of
     /// other machines are not to be trusted.
-    seen: Option<(String, Option<MicroTime>, tokio::time::Instant)>,
+    seen: Option<(String, Option<MicroTime>, Instant)>,
+    /// When the renewal that succeeded last was asked for: others count from some time after that.
+    renewed: Instant,
 }
 
 impl Election {
     /// Stands for election under a name that no other has.
     pub fn new(client: Client, identity: String) -> Self {
-        Self { leases: Api::namespaced(client, NAMESPACE), identity, seen: None }
+        let leases = Api::namespaced(client, NAMESPACE);
+        Self { leases, identity, seen: None, renewed: Instant::now() }
     }
 
     /// Returns when this one leads.
@@ -37,14 +44,13 @@ impl Election {
 
     /// Keeps the lead, and returns when it is lost.
     pub async fn keep(&mut self) {
-        let mut renewed = tokio::time::Instant::now();
         loop {
             tokio::time::sleep(RENEW).await;
-            let limit = LASTS.saturating_sub(renewed.elapsed());
+            let limit = GIVES_UP.saturating_sub(self.renewed.elapsed());
             match tokio::time::timeout(limit, self.attempt()).await {
-                Ok(true) => renewed = tokio::time::Instant::now(),
+                Ok(true) => {}
                 // One failed renewal is no loss: nobody else may take over yet.
-                Ok(false) if self.held_by_us() && renewed.elapsed() < LASTS - RENEW => {}
+                Ok(false) if self.held_by_us() && self.renewed.elapsed() < GIVES_UP - RENEW => {}
                 _ => return,
             }
         }
@@ -56,8 +62,14 @@ impl Election {
 
     /// Takes or renews the lease, if it is free or ours.
     async fn attempt(&mut self) -> bool {
+        let asked = Instant::now();
         match self.try_attempt().await {
-            Ok(leads) => leads,
+            Ok(leads) => {
+                if leads {
+                    self.renewed = asked;
+                }
+                leads
+            }
             Err(error) => {
                 tracing::debug!(%error, "the lease cannot be taken");
                 false
@@ -77,7 +89,7 @@ impl Election {
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
         if holder != self.identity && !holder.is_empty() {
-            let seen = (holder, spec.renew_time, tokio::time::Instant::now());
+            let seen = (holder, spec.renew_time, Instant::now());
             match &self.seen {
                 Some((holder, renewed, since)) if (holder, renewed) == (&seen.0, &seen.1) => {
                     if since.elapsed() < LASTS {
@@ -106,5 +118,44 @@ impl Election {
         spec.holder_identity = Some(self.identity.clone());
         spec.lease_duration_seconds = i32::try_from(LASTS.as_secs()).ok();
         spec.renew_time = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// What a lease that others read says lasts from when the API wrote it, which is before its
+    /// answer comes and can be long before.
+    #[tokio::test]
+    async fn the_lead_lasts_from_the_request_and_not_from_the_answer() {
+        let written = Arc::new(Mutex::new(None));
+        let noted = written.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let write = *request.method() != Method::GET;
+            if write {
+                *noted.lock().unwrap() = Some(Instant::now());
+            }
+            let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": NAME, "namespace": NAMESPACE}});
+            async move {
+                if write {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                let body = Body::from(lease.to_string().into_bytes());
+                Ok::<_, std::io::Error>(Response::new(body))
+            }
+        });
+        let mut election = Election::new(Client::new(service, "default"), "one".to_owned());
+        election.win().await;
+        let written = written.lock().unwrap().expect("the lease was written");
+        assert!(election.renewed <= written, "it would lead for longer than others wait");
+        assert!(GIVES_UP < LASTS, "others must find that it has ended");
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Root {
     pub(crate) policy: Option<String>,
     /// Its deletion has begun, with this fate of its leaves.
     pub(crate) deleting: Option<OnDelete>,
+    /// It was a root and is none any more; its finalizer stays until its leaves are gone.
+    pub(crate) ended: bool,
     /// All leaves are gone or accounted for.
     pub(crate) finished: bool,
     /// Events to be written.
@@ -91,6 +93,7 @@ impl Root {
             fate: Fate::Unasked,
             policy: None,
             deleting: None,
+            ended: false,
             finished: false,
             events: Vec::new(),
             written_status: None,
@@ -108,6 +111,18 @@ impl Root {
 
     pub(crate) fn being_deleted(&self) -> bool {
         self.object["metadata"]["deletionTimestamp"].is_string()
+    }
+
+    /// Whether it waits for its leaves to be gone.
+    pub(crate) fn is_going(&self) -> bool {
+        self.ended || self.being_deleted()
+    }
+
+    /// Of two that claim the same leaf, the one with the lesser has it: whoever may have leaves
+    /// already, then the older one.
+    pub(crate) fn seniority(&self) -> (bool, &str, &str) {
+        let created = self.object["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
+        (!self.has_finalizer(), created, self.uid())
     }
 
     /// Takes a newer version of the object.
@@ -134,6 +149,17 @@ impl Root {
         self.uid() == object["metadata"]["uid"]
             && deleting(&self.object) == deleting(object)
             && fingerprint(&self.object) == fingerprint(object)
+    }
+
+    /// Whether what is known is newer than a version of the same object: versions are numbers that
+    /// grow.
+    pub(crate) fn is_newer_than(&self, object: &Value) -> bool {
+        let version = |object: &Value| {
+            object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse::<u64>().ok())
+        };
+        let (known, other) = (version(&self.object), version(object));
+        self.uid() == object["metadata"]["uid"]
+            && known.zip(other).is_some_and(|(known, other)| known > other)
     }
 
     /// Members that hold a leaf of it.
@@ -217,4 +243,38 @@ impl Root {
 
 fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(uid: &str, version: &str) -> Value {
+        json!({"metadata": {"uid": uid, "resourceVersion": version}})
+    }
+
+    #[test]
+    fn an_answer_that_a_watch_has_overtaken_is_known_to_be_old() {
+        let root = Root::new(Arc::new(object("u-1", "10")), Err(String::new()));
+        for (uid, version, older) in
+            [("u-1", "9", true), ("u-1", "10", false), ("u-1", "11", false), ("u-2", "9", false)]
+        {
+            assert_eq!(root.is_newer_than(&object(uid, version)), older, "{uid} {version}");
+        }
+    }
+
+    #[test]
+    fn whoever_may_have_leaves_comes_before_the_older_and_that_before_the_younger() {
+        let root = |created: &str, finalizers: Value| {
+            let metadata = json!({"creationTimestamp": created, "finalizers": finalizers});
+            Root::new(Arc::new(json!({"metadata": metadata})), Err(String::new()))
+        };
+        let held = root("2026-01-03T00:00:00Z", json!([FINALIZER]));
+        let older = root("2026-01-01T00:00:00Z", json!([]));
+        let younger = root("2026-01-02T00:00:00Z", Value::Null);
+        assert!(held.seniority() < older.seniority());
+        assert!(older.seniority() < younger.seniority());
+    }
 }

@@ -9,6 +9,8 @@ use limen_core::leaf::Leaf;
 use limen_core::reconcile::{Action, Held, Wanted, decide, differences};
 use serde_json::Value;
 
+use crate::fault::FaultKind;
+
 /// How many differing fields an Event names.
 const NAMED: usize = 3;
 
@@ -74,6 +76,8 @@ pub(crate) struct Leaves {
     troubles: HashMap<Arc<ObjectId>, (LeafState, String)>,
     /// Leaves that the member has no room for: it has an object of its own. Said once.
     refused: HashSet<Arc<ObjectId>>,
+    /// What has been said to be wrong with leaves since they were last well.
+    said: HashMap<Arc<ObjectId>, Vec<FaultKind>>,
 }
 
 impl Leaves {
@@ -86,6 +90,7 @@ impl Leaves {
             doubted: HashSet::new(),
             troubles: HashMap::new(),
             refused: HashSet::new(),
+            said: HashMap::new(),
         }
     }
 
@@ -97,6 +102,7 @@ impl Leaves {
         self.shared.remove(&id);
         self.troubles.remove(&id);
         self.refused.remove(&id);
+        self.said.remove(&id);
         match wish {
             Some(wish) => drop(self.wishes.insert(id, wish)),
             None => {
@@ -214,6 +220,16 @@ impl Leaves {
         self.refused.insert(id.clone())
     }
 
+    /// Notes that something is wrong with a leaf; true if that has not been said since it was well.
+    pub(crate) fn is_news(&mut self, id: &Arc<ObjectId>, fault: FaultKind) -> bool {
+        let said = self.said.entry(id.clone()).or_default();
+        let news = !said.contains(&fault);
+        if news {
+            said.push(fault);
+        }
+        news
+    }
+
     /// Whether it shall go, is not known to be there, and may be there all the same.
     pub(crate) fn to_be_looked_for(&self, id: &ObjectId) -> bool {
         self.doubted.contains(id) && !self.held.contains_key(id) && self.shall_go(id)
@@ -232,7 +248,10 @@ impl Leaves {
     pub(crate) fn trouble(&mut self, id: &Arc<ObjectId>, trouble: Option<(LeafState, String)>) {
         match trouble {
             Some(trouble) => drop(self.troubles.insert(id.clone(), trouble)),
-            None => drop(self.troubles.remove(id)),
+            None => {
+                self.troubles.remove(id);
+                self.said.remove(id);
+            }
         }
     }
 

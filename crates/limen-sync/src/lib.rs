@@ -14,6 +14,7 @@
 //!
 //! The same syncer runs in the hub (push) and in a member (pull).
 
+mod discovery;
 mod fault;
 mod lean;
 mod leaves;

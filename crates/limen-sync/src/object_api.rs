@@ -45,12 +45,17 @@ pub struct ObjectApi {
     answers: Arc<Notify>,
 }
 
-/// The path of all objects of a kind, in one namespace or in all.
-pub(crate) fn kind_path(kind: &Kind, namespace: Option<&str>) -> String {
-    let root = match kind.group() {
+/// The path of all that a version of a group has.
+pub(crate) fn version_path(kind: &Kind) -> String {
+    match kind.group() {
         "" => format!("/api/{}", kind.version()),
         group => format!("/apis/{group}/{}", kind.version()),
-    };
+    }
+}
+
+/// The path of all objects of a kind, in one namespace or in all.
+pub(crate) fn kind_path(kind: &Kind, namespace: Option<&str>) -> String {
+    let root = version_path(kind);
     match namespace {
         Some(namespace) => format!("{root}/namespaces/{namespace}/{}", kind.plural),
         None => format!("{root}/{}", kind.plural),
@@ -213,7 +218,7 @@ impl ObjectApi {
         })
     }
 
-    async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
@@ -243,10 +248,14 @@ pub(crate) fn request(
         .map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))
 }
 
+/// An object is absent if its API says so. A bare "not found" may come from whatever answers in the
+/// place of the API.
 fn absent_is_none(sent: kube::Result<Value>) -> kube::Result<Option<Value>> {
     match sent {
         Ok(object) => Ok(Some(object)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }

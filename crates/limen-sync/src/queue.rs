@@ -89,11 +89,6 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.working.contains(key)
     }
 
-    /// Whether a key fails at present.
-    pub fn failing(&self, key: &K) -> bool {
-        self.failures.contains_key(key)
-    }
-
     /// What failed is worth another try right now.
     pub fn retry_all(&mut self) {
         self.waiting.clear();

@@ -26,6 +26,8 @@ use crate::work::{Did, Outcome, Task};
 pub struct SyncerOptions {
     /// The member's name.
     pub cluster: Arc<str>,
+    /// Which connection to the member this is, for whoever has had others.
+    pub connection: u64,
     /// What leaves of this hub are marked with.
     pub hub: String,
     /// The kinds to look at from the start. Each is watched once there is a leaf of it, a wish for
@@ -43,6 +45,8 @@ pub struct SyncerOptions {
 pub struct Notice {
     /// The member.
     pub cluster: Arc<str>,
+    /// Which connection to it tells this: a new one starts again from the beginning.
+    pub connection: u64,
     /// What is new.
     pub what: What,
 }
@@ -85,9 +89,11 @@ enum Command {
     Kind(Arc<Kind>),
 }
 
-/// A handle to the task that owns one member; dropping it ends the task.
+/// A handle to the task that owns one member; dropping it ends the task, with all that is under
+/// way in the member.
 pub struct Syncer {
     commands: mpsc::UnboundedSender<Command>,
+    _task: JoinSet<()>,
 }
 
 impl Syncer {
@@ -98,8 +104,9 @@ impl Syncer {
         notices: mpsc::UnboundedSender<Notice>,
     ) -> Self {
         let (commands, received) = mpsc::unbounded_channel();
-        tokio::spawn(Member::new(api, options, notices).run(received));
-        Self { commands }
+        let mut task = JoinSet::new();
+        task.spawn(Member::new(api, options, notices).run(received));
+        Self { commands, _task: task }
     }
 
     /// Says what shall become of a leaf; nothing means that it is nobody's business any more.
@@ -132,6 +139,8 @@ struct Member {
     watchers: JoinSet<()>,
     verdict: ApiVerdict,
     reachable: bool,
+    /// The last probe was answered.
+    answered: bool,
     /// Since it was last well, the hub has been told what it is.
     described: bool,
 }
@@ -156,6 +165,7 @@ impl Member {
             verdict: ApiVerdict { judged: Judged::default(), fault: None },
             // Until the first probe says otherwise; a wrong guess costs one failed request.
             reachable: true,
+            answered: true,
             described: false,
         }
     }
@@ -182,7 +192,7 @@ impl Member {
                     (healthy, described)
                 });
             }
-            let due = self.queue.next_due().map_or(next_probe, |due| due.min(next_probe));
+            let due = self.next_wake(work.len(), probes.is_empty().then_some(next_probe));
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(command) => self.obey(command, &tell),
@@ -197,7 +207,7 @@ impl Member {
                 Some(Ok((healthy, described))) = probes.join_next() => {
                     self.judge(healthy, described, &tell);
                 }
-                () = tokio::time::sleep_until(due.into()) => {}
+                () = until(due) => {}
             }
             // What has already come is taken together.
             while let Ok(command) = commands.try_recv() {
@@ -208,6 +218,14 @@ impl Member {
             }
             self.take_inventory();
         }
+    }
+
+    /// When something can begin: work, if there is room for it and the member can be reached, or a
+    /// probe, if none is under way. What is under way tells by itself when it has ended.
+    fn next_wake(&self, working: usize, next_probe: Option<Instant>) -> Option<Instant> {
+        let room = self.reachable && working < self.options.concurrency;
+        let due = self.queue.next_due().filter(|_| room);
+        due.into_iter().chain(next_probe).min()
     }
 
     fn obey(&mut self, command: Command, tell: &mpsc::Sender<(Arc<Kind>, Seen)>) {
@@ -435,7 +453,7 @@ impl Member {
                 }
                 suspect =
                     fault.kind == FaultKind::Unreachable || fault.kind == FaultKind::Credential;
-                if !self.queue.failing(id) && !suspect {
+                if !suspect && self.leaves.is_news(id, fault.kind) {
                     self.say(What::Failed(id.clone(), fault.clone()));
                 }
                 self.leaves.trouble(id, Some((LeafState::Failed, fault.message)));
@@ -478,10 +496,11 @@ impl Member {
         if answers {
             self.api.say_it_answers();
         }
-        if answers && !self.reachable {
+        // A member that was well all the time has reasons of its own for what failed.
+        if answers && !self.answered {
             self.queue.retry_all();
         }
-        self.reachable = answers;
+        (self.reachable, self.answered) = (answers, answers);
         if before.judged != self.verdict.judged || before.fault != self.verdict.fault {
             self.say(What::Api(self.verdict.clone()));
         }
@@ -510,6 +529,54 @@ impl Member {
 
     fn say(&self, what: What) {
         // The hub may be stopping: then nobody listens any more.
-        let _ = self.notices.send(Notice { cluster: self.options.cluster.clone(), what });
+        let SyncerOptions { cluster, connection, .. } = &self.options;
+        let notice = Notice { cluster: cluster.clone(), connection: *connection, what };
+        let _ = self.notices.send(notice);
+    }
+}
+
+/// Waits until then, or for ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member() -> Member {
+        let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, std::io::Error>>()
+        });
+        let options = SyncerOptions {
+            cluster: "asia-1".into(),
+            connection: 1,
+            hub: "hub".to_owned(),
+            kinds: Vec::new(),
+            probe_every: Duration::from_secs(5),
+            concurrency: 2,
+        };
+        let api = ObjectApi::new(kube::Client::new(nobody, "default"));
+        Member::new(api, options, mpsc::unbounded_channel().0)
+    }
+
+    /// Waking up for what cannot begin would be waking up again at once, and so on.
+    #[tokio::test]
+    async fn it_wakes_only_for_what_can_begin() {
+        let mut member = member();
+        let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
+        let id = ObjectId { kind, namespace: None, name: "settings".to_owned() };
+        let long_due = Instant::now();
+        let probe = long_due + Duration::from_secs(5);
+        member.queue.push_later(Arc::new(id), long_due);
+        assert_eq!(member.next_wake(0, Some(probe)), Some(long_due));
+        assert_eq!(member.next_wake(1, None), Some(long_due));
+        assert_eq!(member.next_wake(2, Some(probe)), Some(probe), "there is no room");
+        member.reachable = false;
+        assert_eq!(member.next_wake(0, Some(probe)), Some(probe), "it is away");
+        assert_eq!(member.next_wake(0, None), None, "a probe is under way");
     }
 }

@@ -10,6 +10,7 @@ use limen_core::federated::Kind;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
+use crate::discovery::lacks;
 use crate::lean::Lean;
 use crate::object_api::{ObjectApi, escape, kind_path, request};
 
@@ -27,7 +28,7 @@ pub enum Seen {
     Changed(Value),
     /// An object is gone; this is what it was last.
     Gone(Value),
-    /// The cluster does not know the kind.
+    /// The cluster says that it does not know the kind.
     UnknownKind,
     /// The cluster does not answer, or not as it should.
     Lost(kube::Error),
@@ -69,11 +70,8 @@ pub(crate) async fn follow_used(
                 version
             }
             Err(error) => {
-                let seen = match &error {
-                    kube::Error::Api(status) if status.code == 404 => Seen::UnknownKind,
-                    _ => Seen::Lost(error),
-                };
-                let unknown = matches!(seen, Seen::UnknownKind);
+                let unknown = is(&error, 404) && lacks(&api, &kind).await.unwrap_or(false);
+                let seen = if unknown { Seen::UnknownKind } else { Seen::Lost(error) };
                 if !tell.say(seen).await {
                     return;
                 }
@@ -89,9 +87,7 @@ pub(crate) async fn follow_used(
                 Ok(Ended::NotWanted) => return,
                 Ok(Ended::Compacted) => break,
                 Err(error) => {
-                    let gone = matches!(&error, kube::Error::Api(status) if status.code == 410);
-                    let unknown = matches!(&error, kube::Error::Api(status) if status.code == 404);
-                    if gone || unknown {
+                    if is(&error, 410) || is(&error, 404) {
                         break;
                     }
                     if !tell.say(Seen::Lost(error)).await {
@@ -102,6 +98,10 @@ pub(crate) async fn follow_used(
             }
         }
     }
+}
+
+fn is(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
 struct Tell {

@@ -46,6 +46,7 @@ async fn a_conflict_is_said_once_however_often_it_is_tried_again() {
     let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
     let options = SyncerOptions {
         cluster: "asia-1".into(),
+        connection: 1,
         hub: "hub".to_owned(),
         kinds: vec![kind.clone()],
         probe_every: Duration::from_millis(100),

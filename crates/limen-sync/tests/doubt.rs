@@ -129,6 +129,7 @@ impl Rig {
         let api = ObjectApi::new(kube::Client::new(service, "default"));
         let options = SyncerOptions {
             cluster: "asia-1".into(),
+            connection: 1,
             hub: "hub".to_owned(),
             kinds: vec![kind()],
             probe_every: Duration::from_millis(100),

@@ -51,6 +51,7 @@ async fn a_list_or_a_watch_that_is_never_answered_is_given_up_and_tried_again() 
 fn syncer(api: ObjectApi) -> (Syncer, mpsc::UnboundedReceiver<Notice>) {
     let options = SyncerOptions {
         cluster: "asia-1".into(),
+        connection: 1,
         hub: "hub".to_owned(),
         kinds: vec![limen_api::kind(("v1", "ConfigMap", "configmaps", true))],
         probe_every: Duration::from_millis(100),

@@ -279,8 +279,7 @@ async fn federate(
                 false => std::future::pending().await,
             }
             tracing::warn!("another hub leads now");
-            federation.stop().await;
-            traffic.stop().await;
+            tokio::join!(federation.stop(), traffic.stop());
         }
     };
     tokio::select! {

@@ -11,13 +11,16 @@ use tokio::task::JoinSet;
 
 use super::planning::last_wish;
 use super::{Record, World};
+use crate::clusters::Member;
 use crate::connect::SecretData;
 use crate::connections::made_from;
+use crate::roots::Root;
 
 /// A client for a member, or why there is none.
 pub(super) struct Connected {
-    cluster: Arc<str>,
-    client: Result<Arc<ObjectApi>, String>,
+    pub(super) cluster: Arc<str>,
+    pub(super) connection: u64,
+    pub(super) client: Result<Arc<ObjectApi>, String>,
 }
 
 impl World {
@@ -37,7 +40,7 @@ impl World {
     }
 
     /// Makes a client for each member whose address or credential has changed.
-    fn connect(&mut self, connections: &mut JoinSet<Connected>) {
+    pub(super) fn connect(&mut self, connections: &mut JoinSet<Connected>) {
         for (name, member) in &mut self.members {
             let secret = member
                 .cluster
@@ -52,19 +55,31 @@ impl World {
             let (name, cluster) = (name.clone(), member.cluster.clone());
             let secret: Option<SecretData> = secret.cloned();
             let known = self.options.connections.clone();
-            member.connected_with = Some(with);
+            self.connections += 1;
+            let connection = self.connections;
+            (member.connected_with, member.awaited) = (Some(with), connection);
             connections.spawn(async move {
                 let client = known.to(&cluster, secret.as_ref()).await;
-                Connected { cluster: name, client: client.map_err(|error| error.to_string()) }
+                let client = client.map_err(|error| error.to_string());
+                Connected { cluster: name, connection, client }
             });
         }
     }
 
     pub(super) fn connected(&mut self, made: Connected) {
         let kinds = self.leaf_kinds();
+        let wished = |(id, root): (&Arc<ObjectId>, &Root)| {
+            Some((self.leaf_of(id), root.wishes.get(&made.cluster)?.clone()))
+        };
+        let wishes: Vec<_> = self.roots.iter().filter_map(wished).collect();
         let Some(member) = self.members.get_mut(&made.cluster) else { return };
+        // Two may be under way, and the older one may take longer.
+        if member.awaited != made.connection {
+            return;
+        }
         // A new client is a new look at everything: what the old one saw is seen again.
         member.syncer = None;
+        member.connection = made.connection;
         member.client = None;
         member.renewal_error = None;
         member.listed.clear();
@@ -75,6 +90,7 @@ impl World {
                 member.connect_error = None;
                 let options = SyncerOptions {
                     cluster: made.cluster.clone(),
+                    connection: made.connection,
                     hub: self.hub.clone(),
                     kinds,
                     probe_every: self.options.probe_every,
@@ -85,12 +101,8 @@ impl World {
                 for kind in &self.used {
                     syncer.watch(kind.clone());
                 }
-                for root in self.roots.values() {
-                    if let (Ok(federated), Some(wish)) =
-                        (&root.federated, root.wishes.get(&made.cluster))
-                    {
-                        syncer.wish(Arc::new(federated.leaf.clone()), Some(wish.clone()));
-                    }
+                for (leaf, wish) in wishes {
+                    syncer.wish(Arc::new(leaf), Some(wish));
                 }
                 member.syncer = Some(syncer);
             }
@@ -101,6 +113,10 @@ impl World {
 
     pub(super) fn notice(&mut self, notice: Notice) {
         let cluster = notice.cluster;
+        let heard = |member: &Member| member.connection == notice.connection;
+        if !self.members.get(&cluster).is_some_and(heard) {
+            return;
+        }
         match notice.what {
             What::Leaf(leaf, report) => self.leaf_reported(&cluster, leaf, report),
             What::Did(leaf, did) => {
@@ -142,7 +158,7 @@ impl World {
                     let concerned = self.roots.iter().filter(|(_, root)| {
                         root.reports.contains_key(&cluster)
                             || root.wishes.contains_key(&cluster)
-                            || root.being_deleted()
+                            || root.is_going()
                     });
                     let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
                     self.dirty.extend(concerned);
@@ -167,9 +183,9 @@ impl World {
                 }
                 self.obey_tombstones(&cluster, &kind);
                 // Deletions wait until it is certain what the member holds.
-                let deleting = self.roots.iter().filter(|(_, root)| root.being_deleted());
-                let deleting: Vec<_> = deleting.map(|(id, _)| id.clone()).collect();
-                self.dirty.extend(deleting);
+                let going = self.roots.iter().filter(|(_, root)| root.is_going());
+                let going: Vec<_> = going.map(|(id, _)| id.clone()).collect();
+                self.dirty.extend(going);
             }
         }
     }
@@ -263,7 +279,7 @@ impl World {
         self.records.push_later(Record::Member(name.clone()), due);
     }
 
-    fn root_of(&mut self, leaf: &ObjectId) -> Option<&mut crate::roots::Root> {
+    fn root_of(&mut self, leaf: &ObjectId) -> Option<&mut Root> {
         let owner = self.owners.get(leaf)?.clone();
         self.roots.get_mut(&owner)
     }

@@ -9,6 +9,8 @@ mod members;
 mod news;
 mod planning;
 mod questions;
+#[cfg(test)]
+mod tests;
 mod writing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -49,6 +51,8 @@ const FIRST_LOOK: Duration = Duration::from_secs(10);
 const MOMENT: Duration = Duration::from_secs(10);
 /// Members are connected and probed first.
 const FIRST_RENEWAL: Duration = Duration::from_secs(2);
+/// How long writes to the hub may take to end when the federation ends.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 /// A member that was away for longer may hold what nobody remembers.
 const LONG_AWAY: i64 = 3600;
 
@@ -144,6 +148,8 @@ struct World {
     secrets: BTreeMap<String, SecretData>,
     /// A member or a Secret has changed since members were last connected.
     reconnect: bool,
+    /// How many connections to members have been made.
+    connections: u64,
     namespaces: HashMap<String, Labels>,
     policies: BTreeMap<(String, String), PlacementPolicy>,
     /// Placements and overrides of the form in three objects, by their ids.
@@ -151,6 +157,8 @@ struct World {
     roots: HashMap<Arc<ObjectId>, Root>,
     /// Which root a leaf belongs to; the first that claims it.
     owners: HashMap<ObjectId, Arc<ObjectId>>,
+    /// Who else claims a leaf, and may have it when its owner is no root any more.
+    rivals: HashMap<ObjectId, BTreeSet<Arc<ObjectId>>>,
     /// Workloads whose replicas a HorizontalPodAutoscaler keeps, by that.
     scaled: HashMap<(String, String, String), Arc<ObjectId>>,
 
@@ -187,11 +195,13 @@ impl World {
             clusters: Clusters::new(),
             secrets: BTreeMap::new(),
             reconnect: true,
+            connections: 0,
             namespaces: HashMap::new(),
             policies: BTreeMap::new(),
             parts: HashMap::new(),
             roots: HashMap::new(),
             owners: HashMap::new(),
+            rivals: HashMap::new(),
             scaled: HashMap::new(),
             dirty: BTreeSet::new(),
             unsure: Vec::new(),
@@ -221,8 +231,7 @@ impl World {
             self.settle(&mut connections);
             self.ask(&mut answers);
             self.write(&mut writes);
-            let due = self.records.next_due().unwrap_or_else(|| Instant::now() + MOMENT);
-            let due = due.min(self.next_renewal.max(Instant::now() + GATHER));
+            let due = self.next_wake(writes.len());
             tokio::select! {
                 () = stopping.cancelled() => break,
                 Some((kind, seen)) = seen.recv() => self.see(&kind, seen),
@@ -241,7 +250,25 @@ impl World {
                 self.notice(notice);
             }
         }
-        while writes.join_next().await.is_some() {}
+        // Members first: whoever federates next decides about them from now on.
+        self.members.clear();
+        drop((self.watchers, connections, answers));
+        let ended = async { while writes.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_WRITES, ended).await.is_err() {
+            tracing::warn!("the hub does not answer; the last records may not have been written");
+        }
+    }
+
+    /// When something can begin by the clock, once it has started: a record can be written, if there
+    /// is room for it, or a credential renewed. What is under way tells by itself when it has ended.
+    fn next_wake(&self, writing: usize) -> Instant {
+        let now = Instant::now();
+        if self.started.is_none() {
+            return now + MOMENT;
+        }
+        let room = writing < self.options.concurrency;
+        let due = self.records.next_due().filter(|_| room).unwrap_or(now + MOMENT);
+        due.min(self.next_renewal.max(now + GATHER))
     }
 
     /// Starts to federate a kind, in all its forms.

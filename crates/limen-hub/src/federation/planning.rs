@@ -7,17 +7,17 @@ use std::time::Instant;
 use kube::ResourceExt;
 use limen_api::dialect;
 use limen_api::{LeafState, PlacementPolicy, Tombstone};
-use limen_core::federated::{Federated, Kind, ObjectId, OnDelete, Placement};
+use limen_core::federated::{Federated, Kind, ObjectId, OnConflict, OnDelete, Placement};
 use limen_core::hold::{Removal, judge, too_much};
 use limen_core::merge::{LeafStatus, healthy};
-use limen_core::plan::plan;
+use limen_core::plan::{Plan, plan};
 use limen_core::rollout::{Progress, open_wave, wave_of};
 use limen_core::selector::Labels;
 use limen_sync::{Want, Wish};
 use serde_json::Value;
 
 use super::{MOMENT, World};
-use crate::clusters::Leaving;
+use crate::clusters::{Leaving, Member};
 use crate::kinds::Source;
 use crate::roots::{Fate, Root};
 
@@ -51,10 +51,8 @@ impl World {
         let Some(root) = self.roots.remove(id) else { return };
         self.scaled.retain(|_, by| **by != *id);
         self.record_policy(id, root.policy.as_deref());
-        let leaf = Arc::new(self.leaf_of(id, &root));
-        if self.owners.get(&*leaf).is_some_and(|owner| **owner == *id) {
-            self.owners.remove(&*leaf);
-        }
+        let leaf = Arc::new(self.leaf_of(id));
+        self.disown(&leaf, id);
         let root_uid: Arc<str> = root.uid().into();
         let release = root.on_delete() == OnDelete::Orphan;
         let buried = tombstone(&leaf, &root_uid, release);
@@ -93,49 +91,57 @@ impl World {
         self.scaled.insert(key, Arc::new(id.clone()));
     }
 
-    /// Plans every dirty root.
+    /// Plans every dirty root. That one is no root any more can make others dirty.
     pub(super) fn plan_dirty(&mut self) {
-        for id in std::mem::take(&mut self.dirty) {
-            if let Some(mut root) = self.roots.remove(&id) {
-                self.plan_root(&id, &mut root);
-                self.roots.insert(id, root);
+        while !self.dirty.is_empty() {
+            for id in self.take_dirty() {
+                if let Some(mut root) = self.roots.remove(&id) {
+                    self.plan_root(&id, &mut root);
+                    self.roots.insert(id, root);
+                }
             }
         }
     }
 
+    /// Every dirty root, in the order in which they may claim leaves. So a hub that starts anew
+    /// leaves them with whom they were.
+    fn take_dirty(&mut self) -> Vec<Arc<ObjectId>> {
+        let dirty = std::mem::take(&mut self.dirty);
+        let known = dirty.iter().filter_map(|id| Some((self.roots.get(id)?.seniority(), id)));
+        let mut ordered: Vec<_> = known.collect();
+        ordered.sort_unstable();
+        ordered.into_iter().map(|(_, id)| id.clone()).collect()
+    }
+
     fn plan_root(&mut self, id: &Arc<ObjectId>, root: &mut Root) {
         self.note_policy(id, root);
-        match self.understand(id, root) {
-            Ok(Some(federated)) => {
-                let leaf = federated.leaf.clone();
-                self.use_kind(&leaf.kind);
-                let owner = self.owners.entry(leaf).or_insert_with(|| id.clone());
-                root.federated = match owner == id {
-                    true => Ok(Arc::new(federated)),
-                    false => Err(format!("its leaves already belong to {owner}")),
-                };
+        let understood = self.understand(id, root);
+        root.ended = matches!(understood, Ok(None));
+        match understood {
+            Ok(Some(federated)) => root.federated = self.claim(id, federated),
+            Ok(None) if root.wishes.is_empty() && !root.has_finalizer() => {
+                return self.leave_alone(id, root);
             }
-            // Not a root, and never was one.
-            Ok(None) if root.wishes.is_empty() && !root.has_finalizer() => return,
-            Ok(None) => {
-                if let Ok(federated) = &root.federated {
-                    let mut nowhere = (**federated).clone();
-                    nowhere.placement = Placement::Nowhere;
-                    root.federated = Ok(Arc::new(nowhere));
-                }
-            }
+            Ok(None) => root.federated = self.claim(id, nowhere(id, root)),
             Err(error) => {
                 let error = error.to_string();
                 if root.federated.as_ref().err() != Some(&error) {
                     root.draft(true, "NotUnderstood", error.clone(), None);
                 }
                 root.federated = Err(error);
+                // What members hold of it stays its own.
+                if root.has_finalizer() {
+                    let leaf = self.leaf_of(id);
+                    self.owners.entry(leaf).or_insert_with(|| id.clone());
+                }
             }
         }
         self.record_later(id);
         if root.being_deleted() {
             return self.plan_deletion(id, root);
         }
+        // What another root has keeps nobody from being no root any more.
+        root.finished = root.ended && root.federated.is_err();
         let Ok(federated) = root.federated.clone() else { return };
         root.plan = plan(&federated, &self.clusters, &self.hub);
         if !root.has_finalizer() {
@@ -146,6 +152,49 @@ impl World {
             return;
         }
         self.send_wishes(id, root, &federated);
+        root.finished = root.ended && self.is_nowhere(root, &federated.leaf.kind);
+        if root.finished {
+            self.record_now(id);
+        }
+    }
+
+    /// What a root means, if its leaf belongs to no other; else it waits until that one is no root
+    /// any more.
+    fn claim(
+        &mut self,
+        id: &Arc<ObjectId>,
+        federated: Federated,
+    ) -> Result<Arc<Federated>, String> {
+        self.use_kind(&federated.leaf.kind);
+        let owner = self.owners.entry(federated.leaf.clone()).or_insert_with(|| id.clone());
+        if owner == id {
+            return Ok(Arc::new(federated));
+        }
+        let error = format!("its leaves already belong to {owner}");
+        self.rivals.entry(federated.leaf).or_default().insert(id.clone());
+        Err(error)
+    }
+
+    /// A leaf belongs to this root no longer: whoever else claims it may have it.
+    fn disown(&mut self, leaf: &ObjectId, id: &ObjectId) {
+        if self.owners.get(leaf).is_some_and(|owner| **owner == *id) {
+            self.owners.remove(leaf);
+            self.dirty.extend(self.rivals.remove(leaf).into_iter().flatten());
+        }
+    }
+
+    /// Not a root, and never was one; or members hold nothing of it any more.
+    fn leave_alone(&mut self, id: &Arc<ObjectId>, root: &mut Root) {
+        self.disown(id, id);
+        root.ended = false;
+        root.federated = Err(String::new());
+        root.plan = Plan::default();
+    }
+
+    /// Whether it is certain that members hold nothing of a root.
+    fn is_nowhere(&self, root: &Root, kind: &Kind) -> bool {
+        let sure = |member: &Member| !member.away() && member.knows(kind);
+        root.wishes.is_empty() && root.reports.is_empty() && self.members.values().all(sure)
     }
 
     /// What an object means; nothing when it is no root.
@@ -268,24 +317,21 @@ impl World {
                         Want::Leaf { leaf: leaf.clone(), on_conflict: federated.on_conflict };
                     wishes.insert(name.clone(), Wish { root_uid: root_uid.clone(), want });
                 }
-                (None, None) if held || before.is_some() => drop(losing.insert(name.clone())),
-                (None, None) => {}
+                (None, None) if held => drop(losing.insert(name.clone())),
+                (None, None) => match before {
+                    Some(Wish { want: Want::Leaf { .. }, .. }) => drop(losing.insert(name.clone())),
+                    // Asked for already; the member tells when it is done.
+                    Some(before) => drop(wishes.insert(name.clone(), before.clone())),
+                    None => {}
+                },
             }
         }
         self.hold_or_let_go(id, root, &losing);
         for name in losing {
-            let held = root.reports.get(&name).is_some_and(|report| report.held_for.is_some());
             let wish = match (root.held.is_some(), root.wishes.get(&name)) {
                 (true, Some(before)) => before.clone(),
                 (true, None) => continue,
-                (false, _) if held => Wish { root_uid: root_uid.clone(), want: Want::Nothing },
-                // Never written, or gone already.
-                (false, before) => match before.map(|before| &before.want) {
-                    Some(Want::Leaf { .. }) => {
-                        Wish { root_uid: root_uid.clone(), want: Want::Nothing }
-                    }
-                    _ => continue,
-                },
+                (false, _) => Wish { root_uid: root_uid.clone(), want: Want::Nothing },
             };
             wishes.insert(name, wish);
         }
@@ -407,7 +453,7 @@ impl World {
         }
         let want = if orphan { Want::Orphan } else { Want::Nothing };
         let root_uid: Arc<str> = root.uid().into();
-        let leaf = self.leaf_of(id, root);
+        let leaf = self.leaf_of(id);
         let mut left = false;
         let mut wishes = BTreeMap::new();
         for (name, member) in &mut self.members {
@@ -450,13 +496,14 @@ impl World {
         }
     }
 
-    /// What members hold of a root. One that is not understood any more has the leaves that it had.
-    fn leaf_of(&self, id: &ObjectId, root: &Root) -> ObjectId {
-        if let Ok(federated) = &root.federated {
-            return federated.leaf.clone();
-        }
-        let own = self.owners.iter().find(|(_, owner)| ***owner == *id);
-        own.map_or_else(|| id.clone(), |(leaf, _)| leaf.clone())
+    /// What members hold of a root, whether or not it is understood: leaves have its name.
+    pub(super) fn leaf_of(&self, id: &ObjectId) -> ObjectId {
+        let Some(Source::OneObject(leaf) | Source::Template(leaf)) = self.sources.get(&id.kind)
+        else {
+            return id.clone();
+        };
+        let namespace = id.namespace.clone().filter(|_| leaf.namespaced);
+        ObjectId { kind: leaf.clone(), namespace, name: id.name.clone() }
     }
 
     fn recently_removed(&mut self) -> usize {
@@ -481,11 +528,30 @@ impl World {
     }
 
     fn long_away(&self) -> BTreeSet<String> {
-        let name = |(name, member): (&Arc<str>, &crate::clusters::Member)| {
+        let name = |(name, member): (&Arc<str>, &Member)| {
             { member.returned_after > Some(super::LONG_AWAY) }.then(|| name.to_string())
         };
         self.members.iter().filter_map(name).collect()
     }
+}
+
+/// What becomes of an object that was a root and is none any more: its leaves go. Only native
+/// objects can be no roots, and those are like their leaves.
+fn nowhere(id: &ObjectId, root: &Root) -> Federated {
+    let known = root.federated.as_ref().map(|known| Federated::clone(known));
+    let known = known.unwrap_or_else(|_| Federated {
+        root: id.clone(),
+        root_uid: root.uid().to_owned(),
+        leaf: id.clone(),
+        template: Value::clone(&root.object),
+        placement: Placement::Nowhere,
+        overrides: Vec::new(),
+        on_conflict: OnConflict::Abort,
+        on_delete: OnDelete::Cascade,
+        waves: Vec::new(),
+        retained: Vec::new(),
+    });
+    Federated { placement: Placement::Nowhere, ..known }
 }
 
 /// A mark that stands for some names, for a person to repeat.

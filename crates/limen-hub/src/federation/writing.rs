@@ -145,10 +145,8 @@ impl World {
         if !concerned || empty_error {
             return letter;
         }
-        let wanted = match root.being_deleted() {
-            true => !root.finished,
-            false => root.has_finalizer() || !root.plan.leaves.is_empty(),
-        };
+        let comes = !root.being_deleted() && !root.plan.leaves.is_empty();
+        let wanted = !root.finished && (root.has_finalizer() || comes);
         if wanted != root.has_finalizer() {
             letter.finalizers = Some(finalizers(&root.object, wanted));
             // Leaves do not wait for anything else to be written.
@@ -159,10 +157,11 @@ impl World {
         if root.being_deleted() && root.held.is_none() {
             return letter;
         }
-        letter.status =
-            status::merged(root).map(|status| self.front.shown(id, status)).filter(|status| {
-                root.written_status.as_ref() != Some(status) && root.object["status"] != *status
-            });
+        // The status of what is no root any more is whoever's it is now.
+        let merged = if root.ended { None } else { status::merged(root) };
+        letter.status = merged.map(|status| self.front.shown(id, status)).filter(|status| {
+            root.written_status.as_ref() != Some(status) && root.object["status"] != *status
+        });
         letter.report = status::report(id, root, &self.members, self.front.trouble(id), now);
         letter.known = root.written_report.is_some();
         letter
@@ -277,8 +276,8 @@ impl World {
         if let Some(report) = written.report {
             root.written_report = Some(status::recorded(&report));
         }
-        if let Some(object) = written.object {
-            // No need to wait until the watch tells.
+        // No need to wait until the watch tells, unless that has told more already.
+        if let Some(object) = written.object.filter(|object| !root.is_newer_than(object)) {
             self.root_changed(id, object);
         }
         match written.error {

@@ -1,6 +1,7 @@
 //! A hub and its members in this process: what people submit, and what becomes of it.
 
 mod bad_days;
+mod claims;
 mod doubt;
 mod more_bad_days;
 #[cfg(feature = "e2e")]
