@@ -205,3 +205,23 @@ async fn an_existing_kubernetes_is_a_hub_that_takes_only_what_it_is_given() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_cluster_says_itself_what_it_does_not_have() {
+    let plane = ControlPlane::start().await.unwrap();
+    let cluster = ApiServer::running(plane.kubeconfig_path()).await;
+    for kind in [
+        ("things.example.com/v1", "Thing", "things", true),
+        ("apps/v9", "Deployment", "deployments", true),
+        ("apps/v1", "Nonsense", "nonsenses", true),
+        ("v1", "Nonsense", "nonsenses", true),
+    ] {
+        let (tell, mut seen) = tokio::sync::mpsc::channel(1);
+        let kind = limen_api::kind(kind);
+        let following = tokio::spawn(limen_sync::follow(cluster.api(), kind, String::new(), tell));
+        let (kind, first) = seen.recv().await.unwrap();
+        following.abort();
+        assert!(matches!(first, limen_sync::Seen::UnknownKind), "{kind:?}: {first:?}");
+    }
+    assert!(cluster.get(&id_of(&ingress("web", "web.test"))).await.is_none());
+}
