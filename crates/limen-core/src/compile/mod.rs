@@ -41,7 +41,7 @@ use crate::global::{Backend, Global, Target, Verdict};
 pub use asked::{Asked, asked, under_policy};
 pub use canary::{Figures, Phase, Progress, Trial};
 pub use drain::{Objection, Reason, drained_percent, objections};
-pub use hosts::{Claim, Claims, Denied, generated_host};
+pub use hosts::{Claim, Claims, Denied, Standing, generated_host};
 pub use member::{Digest, Member, SeenKind, Touched};
 pub use policy::{Capacity, Group, Policy, PolicyProblem, TargetReference, Weights};
 pub use proof::{Proof, Proofs, Unproven};

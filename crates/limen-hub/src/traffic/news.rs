@@ -116,8 +116,11 @@ impl World {
                 self.root_changed(RootKind::Ingress, &key, object, root);
             }
             "FederatedIngress" => {
-                let root = serde_json::from_value::<FederatedIngress>(object.clone());
-                let root = root.map(|root| root.root()).map_err(|error| error.to_string());
+                let read = serde_json::from_value::<FederatedIngress>(object.clone());
+                let root = match read {
+                    Ok(read) => read.root().map_err(|error| error.to_string()),
+                    Err(error) => Err(error.to_string()),
+                };
                 self.root_changed(RootKind::FederatedIngress, &key, object, root);
             }
             "Service" => match Root::of_service(&object) {

@@ -8,6 +8,7 @@ mod certificates;
 mod client;
 mod drains;
 mod edges;
+mod hosts;
 mod members;
 mod policies;
 mod proofs;
