@@ -55,6 +55,8 @@ type Place = (String, String, bool);
 pub struct Claims {
     hosts: BTreeMap<String, BTreeSet<Claim>>,
     paths: BTreeMap<Place, BTreeSet<Claim>>,
+    /// Who has a certificate for a host, whether or not it claims the host.
+    certified: BTreeMap<String, BTreeSet<Claim>>,
 }
 
 /// What a root does not get, and who has it.
@@ -93,6 +95,10 @@ fn places(root: &Root) -> impl Iterator<Item = Place> {
     root.rules.iter().flat_map(|rule| rule.paths.iter().map(|path| place(rule, path)))
 }
 
+fn certified(root: &Root) -> impl Iterator<Item = &String> {
+    root.tls.iter().flat_map(|tls| &tls.hosts)
+}
+
 fn withdraw<K: Ord>(claims: &mut BTreeMap<K, BTreeSet<Claim>>, key: &K, claim: &Claim) {
     if let Some(known) = claims.get_mut(key) {
         known.remove(claim);
@@ -112,6 +118,9 @@ impl Claims {
         for place in places(root) {
             self.paths.entry(place).or_default().insert(claim.clone());
         }
+        for host in certified(root) {
+            self.certified.entry(host.clone()).or_default().insert(claim.clone());
+        }
         self.rivals(root, &claim)
     }
 
@@ -125,17 +134,31 @@ impl Claims {
         for place in places(root) {
             withdraw(&mut self.paths, &place, &claim);
         }
+        for host in certified(root) {
+            withdraw(&mut self.certified, host, &claim);
+        }
         rivals
     }
 
     fn rivals(&self, root: &Root, claim: &Claim) -> BTreeSet<Claim> {
         let hosts = root.rules.iter().filter_map(|rule| self.hosts.get(&rule.host));
         let paths = places(root).filter_map(|place| self.paths.get(&place)).collect::<Vec<_>>();
-        hosts.chain(paths).flatten().filter(|other| *other != claim).cloned().collect()
+        let certified = root.rules.iter().filter_map(|rule| self.certified.get(&rule.host));
+        hosts
+            .chain(paths)
+            .chain(certified)
+            .flatten()
+            .filter(|other| *other != claim)
+            .cloned()
+            .collect()
     }
 
     /// Whose namespace has a host: that of the oldest among the best claims.
-    fn owner(&self, host: &str, standing: impl Fn(&Claim, &str) -> Standing) -> Option<&Claim> {
+    pub(super) fn owner(
+        &self,
+        host: &str,
+        standing: impl Fn(&Claim, &str) -> Standing,
+    ) -> Option<&Claim> {
         let mut served = None;
         for claim in self.hosts.get(host)? {
             match standing(claim, host) {

@@ -18,6 +18,7 @@
 
 mod asked;
 mod canary;
+mod certified;
 mod drain;
 mod hosts;
 mod lacking;

@@ -205,14 +205,15 @@ impl World {
                 proving.proofs.granted(&root.namespace, granted, before, is_found)
             }
         };
+        let (tls, unserved) = self.claims.certificates(root, &granted, standing);
         let policy = self.policy_of(id);
         let canary = policy.as_ref().and_then(|(policy, _)| self.canary_percent(policy));
         let default = Policy::default();
         let policy = policy.as_ref().map_or(&default, |(_, policy)| policy);
-        let compiled = match denied.is_empty() && unproven.is_empty() {
+        let compiled = match denied.is_empty() && unproven.is_empty() && tls == root.tls {
             true => compile(root, policy, canary, &self.members, before, time),
             false => {
-                let root = Root { rules: granted, ..root.clone() };
+                let root = Root { rules: granted, tls, ..root.clone() };
                 let nothing_left = root.rules.is_empty() && root.default_backend.is_none();
                 match nothing_left && before.is_none() {
                     true => Compiled::default(),
@@ -222,6 +223,11 @@ impl World {
         };
         let mut remarks: Vec<String> = denied.iter().map(ToString::to_string).collect();
         remarks.extend(unproven.iter().map(ToString::to_string));
+        remarks.extend(unserved.iter().map(|host| {
+            format!(
+                "tls names {host}, which no rule here serves: its certificate is not shown for it"
+            )
+        }));
         let changed = compiled.global.as_ref() != before;
         let compiled_before = known.compiled.clone();
         let copies = [compiled_before.as_ref(), written];

@@ -39,7 +39,7 @@ pub(crate) async fn submit_elsewhere(bed: &Bed, mut spec: Value) -> ObjectId {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namespace_does_not_get_the_host_of_another() {
+async fn a_namespace_gets_neither_the_host_nor_the_name_of_another() {
     let bed = Bed::start(&["c1"]).await;
     let mut root = ingress("shop", Some("shop.test"));
     root["spec"]["tls"] = json!([{"hosts": ["shop.test"], "secretName": "shop"}]);
@@ -55,7 +55,8 @@ async fn a_namespace_does_not_get_the_host_of_another() {
             "tls": [{"hosts": ["shop.test", "other.test"], "secretName": "own"}]}),
     )
     .await;
-    let expected = "shop.test belongs to the Ingress default/shop, which is older";
+    let expected = "shop.test belongs to the Ingress default/shop, which is older; \
+        tls names other.test, which no rule here serves: its certificate is not shown for it";
     let told = |object: Option<&Value>| {
         object.is_some_and(|object| object["status"]["conditions"][0]["message"] == expected)
     };
@@ -67,4 +68,7 @@ async fn a_namespace_does_not_get_the_host_of_another() {
     let hosts: Vec<_> =
         spec["rules"].as_array().unwrap().iter().map(|rule| &rule["host"]).collect();
     assert_eq!(hosts, ["own.test"], "{spec}");
+    assert!(spec["tls"].is_null(), "{spec}");
+    let owner = bed.compiled("shop", |_| true).await;
+    assert_eq!(owner["spec"]["tls"], json!([{"hosts": ["shop.test"], "secretName": "shop"}]));
 }

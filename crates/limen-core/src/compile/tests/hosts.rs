@@ -1,4 +1,4 @@
-//! Who may serve which host, however it is written.
+//! Who may serve which host, however it is written, and who may show a certificate for it.
 
 use serde_json::{Value, json};
 
@@ -26,6 +26,13 @@ fn root(namespace: &str, name: &str, day: usize, host: &str) -> Root {
     Root::of_ingress(&object(namespace, name, day, host)).unwrap()
 }
 
+/// With a certificate for these hosts.
+fn certified(namespace: &str, day: usize, host: &str, hosts: &[&str]) -> Root {
+    let mut object = object(namespace, "web", day, host);
+    object["spec"]["tls"] = json!([{"hosts": hosts, "secretName": "own"}]);
+    Root::of_ingress(&object).unwrap()
+}
+
 fn claims(roots: &[&Root]) -> Claims {
     let mut claims = Claims::default();
     for root in roots {
@@ -45,6 +52,13 @@ fn says(claims: &Claims, root: &Root, standing: impl Fn(&Claim, &str) -> Standin
 
 fn hosts(rules: &[Rule]) -> Vec<&str> {
     rules.iter().map(|rule| rule.host.as_str()).collect()
+}
+
+/// What a root may show its certificates for, and what not.
+fn shown(claims: &Claims, root: &Root) -> (Vec<String>, Vec<String>) {
+    let (granted, _) = claims.granted(root, proven);
+    let (certificates, unserved) = claims.certificates(root, &granted, proven);
+    (certificates.into_iter().flat_map(|tls| tls.hosts).collect(), unserved)
 }
 
 #[test]
@@ -107,6 +121,43 @@ fn another_way_to_write_a_path_for_every_host_is_no_other_path() {
         assert_eq!(claims.granted(&owner, proven).0, owner.rules, "{path}");
         assert_eq!(claims.granted(&thief, proven).0, [], "{same}");
     }
+}
+
+#[test]
+fn a_certificate_is_shown_only_for_hosts_that_its_root_serves() {
+    let owner = certified("shop", 0, "shop.test", &["shop.test"]);
+    let thief = certified("aaa", 1, "own.test", &["shop.test", "SHOP.test.", "own.test"]);
+    let both = claims(&[&owner, &thief]);
+    assert_eq!(shown(&both, &owner), (vec!["shop.test".to_owned()], vec![]));
+    let expected = (vec!["own.test".to_owned()], vec!["shop.test".to_owned()]);
+    assert_eq!(shown(&both, &thief), expected);
+
+    // Nothing is left of it; an empty list would mean all hosts of its rules.
+    let thief = certified("aaa", 1, "own.test", &["shop.test"]);
+    let (granted, _) = both.granted(&thief, proven);
+    assert_eq!(both.certificates(&thief, &granted, proven).0, []);
+
+    // The host was asked for, too, and not got: that is said once.
+    let thief = certified("aaa", 1, "shop.test", &["shop.test"]);
+    assert_eq!(shown(&claims(&[&owner, &thief]), &thief), (vec![], vec![]));
+}
+
+#[test]
+fn wide_rules_and_wide_certificates_leave_the_hosts_of_others_alone() {
+    let owner = root("shop", "web", 1, "shop.test");
+    for host in ["", "*.test"] {
+        // Older, and for every host that nobody else has.
+        let wide = certified("aaa", 0, host, &["shop.test", "free.test"]);
+        let expected = (vec!["free.test".to_owned()], vec!["shop.test".to_owned()]);
+        assert_eq!(shown(&claims(&[&owner, &wide]), &wide), expected, "{host:?}");
+        let mut alone = claims(&[&wide]);
+        assert_eq!(shown(&alone, &wide).0, ["shop.test", "free.test"], "{host:?}");
+        let concerned = alone.add(&owner);
+        assert!(concerned.contains(&Claim::of(&wide)), "it is looked at again: {concerned:?}");
+    }
+    let narrow = certified("aaa", 0, "own.test", &["*.test"]);
+    let expected = (vec!["own.test".to_owned()], vec![]);
+    assert_eq!(shown(&claims(&[&owner, &narrow]), &narrow), expected, "and not for all below test");
 }
 
 #[test]
