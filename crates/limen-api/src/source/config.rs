@@ -111,7 +111,12 @@ pub fn read_objects(path: &Path) -> Result<Objects, ConfigError> {
         let options = serde_saphyr::options! { budget: None };
         let documents: Vec<Option<Spanned<Manifest>>> =
             serde_saphyr::from_multiple_with_options(&text, options).map_err(|error| {
-                ConfigError::Yaml { path: file.clone(), error: error.to_string() }
+                // Trouble is logged, and the parser shows what is around it.
+                let error = match text.contains("Secret") {
+                    true => crate::unreadable_yaml(&error),
+                    false => error.to_string(),
+                };
+                ConfigError::Yaml { path: file.clone(), error }
             })?;
         if documents.iter().flatten().any(|manifest| manifest.value.kind == "DnsZone") {
             objects.origins.extend(origins(&file, &text));
@@ -326,9 +331,12 @@ mod tests {
                 "spec: invalid type",
             ),
             ("a: [", "routes.yaml"),
+            ("kind: Secret\nmetadata: { name: s }\ndata:\n  a: hunter2\n b: hunter2\n", "line "),
+            ("kind: Secret\nmetadata: { name: s }\ndata: hunter2\n", "line "),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(part) && error.contains("routes.yaml"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 
