@@ -62,7 +62,11 @@ impl World {
             }
             Seen::Changed(object) => self.changed(&kind.kind, object),
             Seen::Gone(object) => self.gone(&kind.kind, &key(&object)),
-            Seen::UnknownKind => drop(self.listed.insert(kind.clone())),
+            // A hub has all these kinds. Without one that was not read, what belongs to its objects
+            // would be taken for left behind, and dropped.
+            Seen::UnknownKind => {
+                tracing::warn!(kind = kind.kind, "the hub does not know the kind; trying again");
+            }
             Seen::Lost(error) => {
                 tracing::warn!(kind = kind.kind, %error, "the hub cannot be watched; trying again");
             }

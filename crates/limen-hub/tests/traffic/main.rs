@@ -10,6 +10,7 @@ mod drains;
 mod edges;
 mod hosts;
 mod members;
+mod misrouted;
 mod policies;
 mod proofs;
 #[path = "../federation/rig.rs"]
