@@ -8,7 +8,7 @@ use super::world::World;
 use crate::compile::{Figures, Phase, Progress};
 use crate::decide::{
     Ask, Claim, Memory, OwnKnowledge, Plan, Readiness, Room, Sight, Vantage, capacity, divide,
-    meter, readiness,
+    meter, readiness, remeter,
 };
 use crate::global::{Backend, Split, TrafficRules};
 
@@ -136,6 +136,9 @@ impl Gateways {
             let scale = SAMPLE as f64 / wanted;
             let allowed: Vec<f64> =
                 division.allowed[edge].iter().map(|allowed| allowed * scale).collect();
+            for (next, allowed) in self.edges[edge].next.iter().zip(&allowed) {
+                next.set(remeter(next.get(), self.now, *allowed));
+            }
             let each = wanted * part / SAMPLE as f64;
             let ask = Ask { residency: residency[edge], ..Ask::default() };
             for index in 0..SAMPLE {
