@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use limen_api::Edge;
-use limen_core::compile::{Claims, Key, Members, Tally};
+use limen_core::compile::{Claims, Heard, Key, Members, Tally};
 use limen_core::federated::Kind;
 use limen_core::global::Global;
 use limen_core::health::Judged;
@@ -142,8 +142,8 @@ struct World {
     secrets: BTreeMap<String, SecretData>,
     reconnect: bool,
     edges: BTreeMap<String, Edge>,
-    /// When a new report of each came last, by the clock of the hub.
-    heard: BTreeMap<String, i64>,
+    /// When each was heard of last.
+    heard: BTreeMap<String, Heard>,
     /// Gateways whose addresses are shown.
     live: BTreeSet<String>,
     /// What the edges agree on, by cluster and address.
