@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
-use limen_core::compile::{BackendSource, Listed, ListedObject, PortName, Root};
+use limen_core::compile::{BackendSource, Listed, ListedObject, PortName, Root, RootError};
 use limen_core::global::{PathRule, PathType, Rule, TlsHosts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -130,7 +130,7 @@ pub(crate) const RULES: [(&str, &str); 3] = [
 
 impl FederatedIngress {
     /// What it asks for, in the words of edges.
-    pub fn root(&self) -> Root {
+    pub fn root(&self) -> Result<Root, RootError> {
         let object = serde_json::json!({"metadata": self.metadata});
         let mut root = Root::named(&object, "limen.dev/v1alpha1", "FederatedIngress");
         let first = self.spec.backends.first().map(|backend| backend.name.clone());
@@ -150,7 +150,7 @@ impl FederatedIngress {
             let listed = backend.targets.iter().filter_map(listed).collect();
             root.backends.insert(backend.name.clone(), BackendSource::Listed(listed));
         }
-        root
+        root.with_normal_hosts()
     }
 }
 

@@ -18,6 +18,7 @@ mod networks;
 mod placement_policy;
 pub mod source;
 mod traffic_policy;
+mod unreadable;
 mod why;
 
 pub use cluster::{
@@ -48,6 +49,7 @@ pub use placement_policy::{
     PlacementPolicySpec, PlacementPolicyStatus, PlacementSpec, RolloutSpec, RootSelector,
 };
 pub use traffic_policy::{TrafficPolicy, TrafficPolicySpec, TrafficPolicyStatus};
+pub use unreadable::{unreadable_kubeconfig, unreadable_yaml};
 pub use why::why;
 
 /// The namespace that Limen keeps its own objects in, on the hub and in members.

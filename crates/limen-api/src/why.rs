@@ -3,6 +3,10 @@
 use std::error::Error;
 use std::io;
 
+use kube::client::AuthError;
+
+use crate::unreadable_yaml;
+
 /// Why a request failed: the server's own words, or the last cause, which says most.
 pub fn why(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
@@ -14,6 +18,22 @@ pub fn why(error: &kube::Error) -> String {
     let mut last: &(dyn Error + 'static) = error;
     while let Some(cause) = cause(last) {
         last = cause;
+        // What a program prints to log in with is a secret.
+        match cause.downcast_ref() {
+            Some(AuthError::AuthExecParse(error)) => {
+                let why = unreadable_yaml(error);
+                return format!("what the program in users[].exec prints is no credential: {why}");
+            }
+            Some(AuthError::AuthExecRun { cmd, out }) => {
+                let said = String::from_utf8_lossy(&out.stderr);
+                return format!(
+                    "{cmd}, by which to log in, failed: {}: {}",
+                    out.status,
+                    said.trim()
+                );
+            }
+            _ => {}
+        }
     }
     last.to_string()
 }
@@ -45,5 +65,9 @@ mod tests {
         let inner = io::Error::from(io::ErrorKind::ConnectionRefused);
         let away = kube::Error::Service(Box::new(io::Error::other(inner)));
         assert_eq!(why(&away), "connection refused");
+        let printed = "status:\n  token: hunter2\n token: hunter3\n";
+        let wrong = serde_saphyr::from_str::<serde_json::Value>(printed).unwrap_err();
+        let said = why(&kube::Error::Auth(AuthError::AuthExecParse(Box::new(wrong))));
+        assert!(!said.contains("hunter") && said.contains("users[].exec"), "{said}");
     }
 }

@@ -19,7 +19,7 @@ fn the_policy_can_be_in_force() {
 #[test]
 fn the_federated_ingress_leads_to_both_clusters() {
     let ingress: FederatedIngress = example("federated-ingress.yaml");
-    let root = ingress.root();
+    let root = ingress.root().unwrap();
     assert_eq!(root.rules[0].host, "shop.example.com");
     let BackendSource::Listed(listed) = &root.backends["shop"] else { panic!("it lists targets") };
     let weights: Vec<_> = listed.iter().map(|one| (one.cluster.as_str(), one.weight)).collect();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use kube::config::{AuthInfo, Kubeconfig};
 use kube::{Client, Config};
+use limen_api::unreadable_kubeconfig;
 
 /// So many people can be logged in; the one who was here longest ago makes room.
 const MOST: usize = 256;
@@ -82,7 +83,7 @@ impl Credential {
     /// comes from a browser, so that no file is read and no command is run that it may name.
     pub(crate) fn kubeconfig(text: &str) -> Result<Self, String> {
         let read = Kubeconfig::from_yaml(text)
-            .map_err(|error| format!("this is no kubeconfig: {error}"))?;
+            .map_err(|error| format!("this is no kubeconfig: {}", unreadable_kubeconfig(&error)))?;
         let current = read.current_context.unwrap_or_default();
         let context = read.contexts.into_iter().find(|context| context.name == current);
         let user = context.and_then(|context| context.context?.user);

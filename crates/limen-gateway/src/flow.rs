@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use limen_core::decide::meter;
+use limen_core::decide::{meter, remeter};
 
 use crate::upstream::milliseconds;
 
@@ -73,8 +73,14 @@ impl Flow {
     }
 
     pub(crate) fn allow(&self, allowed: f64, open: f64) {
+        self.allow_then(allowed, open, milliseconds(Instant::now()));
+    }
+
+    fn allow_then(&self, allowed: f64, open: f64, milliseconds: u64) {
         self.allowed.set(allowed);
         self.open.set(open);
+        let now = milliseconds.saturating_mul(1_000_000);
+        self.next.fetch_min(remeter(u64::MAX, now, allowed), Ordering::Relaxed);
     }
 
     /// Room for one more request, if there is any.
@@ -138,6 +144,15 @@ mod tests {
         assert_eq!(flow.utilisation_then(1001 + 2 * REMEMBERED), None);
         flow.reported_then(0.2, 1001 + 2 * REMEMBERED);
         assert_eq!(flow.utilisation_then(1001 + 2 * REMEMBERED), Some(0.2), "it starts again");
+    }
+
+    #[test]
+    fn a_request_at_a_tiny_allowance_does_not_close_a_target_that_gets_room() {
+        let flow = Flow::new(Some(0.005));
+        assert!(flow.take(1000));
+        assert!(!flow.take(2000), "one in two hundred seconds");
+        flow.allow_then(100.0, 1.0, 3000);
+        assert!(flow.take(4000), "there is room for a hundred");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use kube::client::{Body, ConfigExt};
 use kube::config::{AuthInfo, Cluster as KubeCluster, Context, KubeConfigOptions, Kubeconfig};
 use kube::config::{NamedAuthInfo, NamedCluster, NamedContext};
 use kube::{Client, Config};
-use limen_api::Cluster;
+use limen_api::{Cluster, unreadable_kubeconfig};
 use tower::{BoxError, ServiceBuilder};
 
 /// How long it may take to reach a member and agree on keys.
@@ -75,8 +75,9 @@ pub async fn member_client(
         Some(kubeconfig) => {
             let text = String::from_utf8(kubeconfig.clone())
                 .map_err(|_| unusable("kubeconfig is not text".to_owned()))?;
-            let kubeconfig =
-                Kubeconfig::from_yaml(&text).map_err(|error| unusable(error.to_string()))?;
+            let kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| {
+                unusable(format!("kubeconfig: {}", unreadable_kubeconfig(&error)))
+            })?;
             refuse_outside_help(&kubeconfig).map_err(|reason| unusable(reason.to_owned()))?;
             kubeconfig
         }
@@ -85,7 +86,7 @@ pub async fn member_client(
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
-        .map_err(|error| unusable(error.to_string()))?;
+        .map_err(|error| unusable(unreadable_kubeconfig(&error)))?;
     if let Some(endpoint) = &cluster.spec.endpoint {
         config.cluster_url = endpoint
             .parse()
@@ -209,4 +210,25 @@ fn from_token(
         }],
         ..Kubeconfig::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use limen_api::{ClusterSpec, SecretReference};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_said_of_a_credential_has_nothing_of_it() {
+        let credentials = Some(SecretReference { name: "asia".to_owned() });
+        let cluster = Cluster::new("asia", ClusterSpec { credentials, ..ClusterSpec::default() });
+        let text = "users:\n- name: a\n  user:\n    token: hunter2\n   client-key-data: hunter3\n";
+        let secret = SecretData::from([("kubeconfig".to_owned(), text.as_bytes().to_vec())]);
+        let Err(error) = member_client(&cluster, Some(&secret)).await else {
+            panic!("it cannot be used");
+        };
+        let said = error.to_string();
+        assert!(said.contains("Secret asia") && said.contains("line "), "{said}");
+        assert!(!said.contains("hunter") && !format!("{error:?}").contains("hunter"), "{error:?}");
+    }
 }

@@ -69,8 +69,8 @@ pub async fn observe(
     }
 }
 
-/// What is worth passing on. What cannot be seen is as good as not there, if it is forbidden or
-/// unknown; a member that does not answer says nothing.
+/// What is worth passing on. A member that does not answer says nothing. Every cluster has these
+/// kinds, so whoever does not know them answers in a member's place: that says nothing either.
 fn digested(kind: SeenKind, seen: Seen) -> Option<Observed> {
     match seen {
         Seen::State(objects) => {
@@ -82,12 +82,11 @@ fn digested(kind: SeenKind, seen: Seen) -> Option<Observed> {
             None => Observed::Gone(kind, key(&object)),
         }),
         Seen::Gone(object) => Some(Observed::Gone(kind, key(&object))),
-        Seen::UnknownKind => Some(Observed::State(kind, Vec::new())),
         // Nodes may be kept from us, and then there are no node ports.
         Seen::Lost(kube::Error::Api(status)) if status.code == 403 && kind == SeenKind::Node => {
             Some(Observed::State(kind, Vec::new()))
         }
-        Seen::Lost(_) => None,
+        Seen::UnknownKind | Seen::Lost(_) => None,
     }
 }
 

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use limen_api::read_networks;
+use kube::config::KubeConfigOptions;
+use limen_api::{read_networks, why};
 use limen_core::locality::{Coordinates, Locality};
 use limen_gateway::source::{ConfigFiles, Hub, Member};
 use limen_gateway::{AccessLogTo, Limits, Options};
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::connection::read_kubeconfig;
 
 /// Run a gateway: the proxy that clients connect to.
 #[derive(Args)]
@@ -237,9 +239,9 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
 
 pub(crate) async fn client(kubeconfig: &Path) -> Result<kube::Client> {
     let context = || format!("cannot use the kubeconfig {}", kubeconfig.display());
-    let read = Kubeconfig::read_from(kubeconfig).with_context(context)?;
+    let read = read_kubeconfig(Some(kubeconfig))?;
     let options = KubeConfigOptions::default();
     let config =
         kube::Config::from_custom_kubeconfig(read, &options).await.with_context(context)?;
-    kube::Client::try_from(config).with_context(context)
+    kube::Client::try_from(config).map_err(|error| anyhow!(why(&error))).with_context(context)
 }

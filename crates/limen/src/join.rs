@@ -1,6 +1,6 @@
 //! `limen join` and `limen unjoin`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -8,7 +8,9 @@ use clap::Args;
 use limen_core::locality::Coordinates;
 use limen_hub::{JoinOptions, UnjoinOptions};
 
-use crate::connection::{HubConnection, HubToJoin, Whom, answering, block_on, config};
+use crate::connection::{
+    HubConnection, HubToJoin, Whom, answering, block_on, config, read_kubeconfig,
+};
 
 /// Let a cluster into the federation.
 #[derive(Args)]
@@ -81,8 +83,8 @@ impl Join {
 }
 
 /// The authority that a kubeconfig names for its cluster, as PEM.
-fn authority(file: &PathBuf, context: Option<&str>) -> Result<Option<Vec<u8>>> {
-    let kubeconfig = kube::config::Kubeconfig::read_from(file)?;
+fn authority(file: &Path, context: Option<&str>) -> Result<Option<Vec<u8>>> {
+    let kubeconfig = read_kubeconfig(Some(file))?;
     let context = context.or(kubeconfig.current_context.as_deref()).unwrap_or_default();
     let named = kubeconfig.contexts.iter().find(|named| named.name == context);
     let cluster = named.and_then(|named| named.context.as_ref()).map(|context| &context.cluster);

@@ -329,9 +329,12 @@ mod tests {
                 "spec: invalid type",
             ),
             ("a: [", "routes.yaml"),
+            ("kind: Secret\nmetadata: { name: s }\ndata:\n  a: hunter2\n b: hunter2\n", "line "),
+            ("kind: Secret\nmetadata: { name: s }\ndata: hunter2\n", "line "),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(part) && error.contains("routes.yaml"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 

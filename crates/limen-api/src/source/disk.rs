@@ -67,7 +67,11 @@ pub(super) fn read(folder: &Path, file_name: &str) -> Result<Option<Objects>, St
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(&error)),
     };
-    let kept: Kept = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
+    let kept: Kept = serde_json::from_slice(&bytes).map_err(|error| {
+        // Not the parser's own words, which may have private keys in them.
+        let (line, column) = (error.line(), error.column());
+        failed(&format_args!("it is not what was written: line {line}, column {column}"))
+    })?;
     let mut objects = Objects::default();
     for (namespace, name, global) in kept.ingresses {
         objects.ingresses.insert((namespace, name), Arc::new(global));

@@ -57,9 +57,6 @@ pub struct Progress {
     pub percent: u8,
     /// Since when, in seconds since 1970.
     pub since: i64,
-    /// Answers of the group, over all edges, when the step began.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub requests_before: u64,
     /// Why it is where it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -80,8 +77,8 @@ pub enum Phase {
 /// How a group has done lately, over all edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Answers since edges started.
-    pub requests: u64,
+    /// Answers since the step began; see [`super::Answers`].
+    pub answers: u64,
     /// The share that was no 5xx, by the traffic of each edge.
     pub success_percent: Option<f64>,
     /// The slowest of the edges' figures.
@@ -91,11 +88,12 @@ pub struct Figures {
 impl Figures {
     /// What fresh reports say of a group of those GlobalIngresses that are meant, by namespace/name.
     pub fn of<'a>(
+        answers: u64,
         reports: impl Iterator<Item = &'a EdgeReport>,
         is_meant: impl Fn(&str) -> bool,
         group: &str,
     ) -> Self {
-        let mut figures = Self::default();
+        let mut figures = Self { answers, ..Self::default() };
         let (mut successes, mut weights) = (0.0, 0.0);
         let demand = reports.flat_map(|report| &report.demand);
         let sent = demand
@@ -103,7 +101,6 @@ impl Figures {
             .flat_map(|demand| &demand.clusters)
             .filter(|sent| sent.group.as_deref() == Some(group));
         for sent in sent {
-            figures.requests += sent.requests;
             if let Some(success) = sent.success_percent {
                 // An edge that sends next to nothing still has a say.
                 let weight = sent.requests_per_second.max(0.001);
@@ -151,13 +148,9 @@ impl Trial {
     }
 
     /// Where a canary begins.
-    pub fn begin(&self, figures: Figures, now: i64) -> Progress {
-        Progress {
-            percent: self.steps.first().copied().unwrap_or(0),
-            since: now,
-            requests_before: figures.requests,
-            ..Progress::default()
-        }
+    pub fn begin(&self, now: i64) -> Progress {
+        let percent = self.steps.first().copied().unwrap_or(0);
+        Progress { percent, since: now, ..Progress::default() }
     }
 
     /// Where it is next.
@@ -166,9 +159,7 @@ impl Trial {
         if at.phase != Phase::Watching {
             return at.clone();
         }
-        // Edges start anew and count from zero.
-        let before = if figures.requests < at.requests_before { 0 } else { at.requests_before };
-        let answers = figures.requests - before;
+        let answers = figures.answers;
         let enough = answers >= self.min_requests;
         let judged = answers > 0 && enough;
         if judged && let Some(failure) = self.failure(figures) {
@@ -191,7 +182,7 @@ impl Trial {
             None => (Phase::Promoted, 100),
         };
         let message = String::new();
-        Progress { phase, step, percent, since: now, requests_before: figures.requests, message }
+        Progress { phase, step, percent, since: now, message }
     }
 
     fn failure(&self, figures: Figures) -> Option<String> {

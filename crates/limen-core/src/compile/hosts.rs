@@ -2,13 +2,15 @@
 //!
 //! A host belongs to the namespace of the oldest root that claims it, and in that namespace each
 //! of its paths to the oldest root that claims the path. Rules without a host are claimed path by
-//! path. What a root does not get is left out of what it compiles to, and said.
+//! path. Where hosts have to be proven, a proof goes before age, and a claim that is neither proven
+//! nor served yet keeps nobody away. What a root does not get is left out of what it compiles to,
+//! and said.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::root::Root;
 use super::seen::Key;
-use crate::global::{PathType, Rule};
+use crate::global::{PathRule, PathType, Rule};
 
 /// Whose claim is older: by time, then by namespace and name, then by kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +36,17 @@ impl Claim {
     }
 }
 
+/// How good a claim to a host is; the first is the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is proven, or needs no proof.
+    Proven,
+    /// It is not proven, and the host is served for it.
+    Served,
+    /// It is not proven, and does not count.
+    Unproven,
+}
+
 /// A path of a host.
 type Place = (String, String, bool);
 
@@ -42,6 +55,8 @@ type Place = (String, String, bool);
 pub struct Claims {
     hosts: BTreeMap<String, BTreeSet<Claim>>,
     paths: BTreeMap<Place, BTreeSet<Claim>>,
+    /// Who has a certificate for a host, whether or not it claims the host.
+    certified: BTreeMap<String, BTreeSet<Claim>>,
 }
 
 /// What a root does not get, and who has it.
@@ -51,22 +66,46 @@ pub struct Denied {
     pub what: String,
     /// The kind, namespace and name of the root that has it.
     pub owner: (String, String, String),
+    /// Whether that root is older; if not, its claim is proven or served, and this one is not.
+    pub older: bool,
 }
 
 impl std::fmt::Display for Denied {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (kind, namespace, name) = &self.owner;
-        write!(f, "{} belongs to the {kind} {namespace}/{name}, which is older", self.what)
+        let why =
+            if self.older { "which is older" } else { "whose claim is proven or served already" };
+        write!(f, "{} belongs to the {kind} {namespace}/{name}, {why}", self.what)
     }
 }
 
+/// Where a path is, as edges compare it: they take nothing for a slash, and prefixes with and
+/// without a slash at their end for the same.
+fn place(rule: &Rule, path: &PathRule) -> Place {
+    let exact = path.path_type == PathType::Exact;
+    let text = match (path.path.as_str(), exact) {
+        ("", true) => "/",
+        (text, true) => text,
+        (text, false) => text.strip_suffix('/').unwrap_or(text),
+    };
+    (rule.host.clone(), text.to_owned(), exact)
+}
+
 fn places(root: &Root) -> impl Iterator<Item = Place> {
-    root.rules.iter().flat_map(|rule| {
-        let exact = |path_type: PathType| path_type == PathType::Exact;
-        rule.paths
-            .iter()
-            .map(move |path| (rule.host.clone(), path.path.clone(), exact(path.path_type)))
-    })
+    root.rules.iter().flat_map(|rule| rule.paths.iter().map(|path| place(rule, path)))
+}
+
+fn certified(root: &Root) -> impl Iterator<Item = &String> {
+    root.tls.iter().flat_map(|tls| &tls.hosts)
+}
+
+fn withdraw<K: Ord>(claims: &mut BTreeMap<K, BTreeSet<Claim>>, key: &K, claim: &Claim) {
+    if let Some(known) = claims.get_mut(key) {
+        known.remove(claim);
+        if known.is_empty() {
+            claims.remove(key);
+        }
+    }
 }
 
 impl Claims {
@@ -79,6 +118,9 @@ impl Claims {
         for place in places(root) {
             self.paths.entry(place).or_default().insert(claim.clone());
         }
+        for host in certified(root) {
+            self.certified.entry(host.clone()).or_default().insert(claim.clone());
+        }
         self.rivals(root, &claim)
     }
 
@@ -87,20 +129,13 @@ impl Claims {
         let claim = Claim::of(root);
         let rivals = self.rivals(root, &claim);
         for rule in &root.rules {
-            if let Some(claims) = self.hosts.get_mut(&rule.host) {
-                claims.remove(&claim);
-                if claims.is_empty() {
-                    self.hosts.remove(&rule.host);
-                }
-            }
+            withdraw(&mut self.hosts, &rule.host, &claim);
         }
         for place in places(root) {
-            if let Some(claims) = self.paths.get_mut(&place) {
-                claims.remove(&claim);
-                if claims.is_empty() {
-                    self.paths.remove(&place);
-                }
-            }
+            withdraw(&mut self.paths, &place, &claim);
+        }
+        for host in certified(root) {
+            withdraw(&mut self.certified, host, &claim);
         }
         rivals
     }
@@ -108,36 +143,64 @@ impl Claims {
     fn rivals(&self, root: &Root, claim: &Claim) -> BTreeSet<Claim> {
         let hosts = root.rules.iter().filter_map(|rule| self.hosts.get(&rule.host));
         let paths = places(root).filter_map(|place| self.paths.get(&place)).collect::<Vec<_>>();
-        hosts.chain(paths).flatten().filter(|other| *other != claim).cloned().collect()
+        let certified = root.rules.iter().filter_map(|rule| self.certified.get(&rule.host));
+        hosts
+            .chain(paths)
+            .chain(certified)
+            .flatten()
+            .filter(|other| *other != claim)
+            .cloned()
+            .collect()
     }
 
-    /// The rules that a root gets, and what it does not get.
-    pub fn granted(&self, root: &Root) -> (Vec<Rule>, Vec<Denied>) {
+    /// Whose namespace has a host: that of the oldest among the best claims.
+    pub(super) fn owner(
+        &self,
+        host: &str,
+        standing: impl Fn(&Claim, &str) -> Standing,
+    ) -> Option<&Claim> {
+        let mut served = None;
+        for claim in self.hosts.get(host)? {
+            match standing(claim, host) {
+                Standing::Proven => return Some(claim),
+                Standing::Served => served = served.or(Some(claim)),
+                Standing::Unproven => {}
+            }
+        }
+        served
+    }
+
+    /// The rules that a root gets, and what it does not get. `standing` tells how good a claim to
+    /// a host is.
+    pub fn granted(
+        &self,
+        root: &Root,
+        standing: impl Fn(&Claim, &str) -> Standing,
+    ) -> (Vec<Rule>, Vec<Denied>) {
         let claim = Claim::of(root);
         let mut denied = Vec::new();
         let mut refuse = |what: String, owner: &Claim| {
             let (kind, namespace, name) = owner.root();
+            let older = *owner < claim;
             let owner = (kind.to_owned(), namespace.to_owned(), name.to_owned());
-            let refusal = Denied { what, owner };
+            let refusal = Denied { what, owner, older };
             if !denied.contains(&refusal) {
                 denied.push(refusal);
             }
         };
         let mut granted = Vec::new();
         for rule in &root.rules {
-            let owner = self.hosts.get(&rule.host).and_then(BTreeSet::first);
+            let owner = self.owner(&rule.host, &standing);
             if let Some(owner) = owner.filter(|owner| owner.key.0 != claim.key.0) {
                 refuse(rule.host.clone(), owner);
                 continue;
             }
             let mut paths = rule.paths.clone();
             paths.retain(|path| {
-                let exact = path.path_type == PathType::Exact;
-                let place = (rule.host.clone(), path.path.clone(), exact);
                 // The oldest of those that may have the host at all.
                 let owner = self
                     .paths
-                    .get(&place)
+                    .get(&place(rule, path))
                     .into_iter()
                     .flatten()
                     .find(|other| rule.host.is_empty() || other.key.0 == claim.key.0);

@@ -16,9 +16,12 @@
 //!
 //! The result depends on what is known and not on the order in which it became known.
 
+mod answers;
 mod asked;
 mod canary;
+mod certified;
 mod drain;
+mod heard;
 mod hosts;
 mod lacking;
 mod member;
@@ -38,10 +41,12 @@ use std::sync::Arc;
 
 use crate::global::{Backend, Global, Target, Verdict};
 
+pub use answers::Answers;
 pub use asked::{Asked, asked, under_policy};
 pub use canary::{Figures, Phase, Progress, Trial};
 pub use drain::{Objection, Reason, drained_percent, objections};
-pub use hosts::{Claim, Claims, Denied, generated_host};
+pub use heard::Heard;
+pub use hosts::{Claim, Claims, Denied, Standing, generated_host};
 pub use member::{Digest, Member, SeenKind, Touched};
 pub use policy::{Capacity, Group, Policy, PolicyProblem, TargetReference, Weights};
 pub use proof::{Proof, Proofs, Unproven};

@@ -60,6 +60,14 @@ impl Proofs {
         root.rules.iter().filter_map(|rule| self.proof(&root.namespace, &rule.host)).collect()
     }
 
+    /// Whether a proof, of whichever namespace, is about a host that a root names.
+    pub fn speaks_of(&self, proof: &Proof, root: &Root) -> bool {
+        let certified = root.tls.iter().flat_map(|tls| &tls.hosts);
+        let hosts = root.rules.iter().map(|rule| &rule.host).chain(certified);
+        let mut proofs = hosts.filter_map(|host| self.proof(&root.namespace, host));
+        proofs.any(|other| other.name == proof.name)
+    }
+
     /// The rules whose hosts are proven or have been served before, and the hosts of the others.
     pub fn granted(
         &self,

@@ -12,18 +12,15 @@ const THRESHOLDS: Thresholds = Thresholds { failures: 2, successes: 2 };
 /// A cluster and an address of it; an empty address stands for the whole cluster.
 pub type WayIn = (String, String);
 
-/// The verdicts after one more look at the edges' reports: a way in is well if at least half of
-/// the edges that have tried it say so. Reports older than `fresh` seconds say nothing, and what
-/// nobody speaks of is forgotten.
+/// The verdicts after one more look at the edges' fresh reports: a way in is well if at least half
+/// of the edges that have tried it say so. What nobody speaks of is forgotten.
 pub fn quorum<'a>(
     before: &BTreeMap<WayIn, Judged>,
     reports: impl Iterator<Item = &'a EdgeReport>,
-    fresh: i64,
     now: i64,
 ) -> BTreeMap<WayIn, Judged> {
     let mut votes: BTreeMap<WayIn, (usize, usize)> = BTreeMap::new();
-    let fresh = |report: &&EdgeReport| report.observed_at.is_some_and(|at| now - at <= fresh);
-    for target in reports.filter(fresh).flat_map(|report| &report.targets) {
+    for target in reports.flat_map(|report| &report.targets) {
         let way = (target.cluster.clone(), target.address.clone().unwrap_or_default());
         let (well, all) = votes.entry(way).or_default();
         *well += usize::from(target.healthy);

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::seen::Key;
 use crate::global::{ClientRules, PathRule, PathType, RootReference, Rule, Split, TlsHosts};
+use crate::route::{Place, RuleError};
 
 /// Asks for redirects from HTTP to HTTPS; the specification of Ingress has no field for it.
 const REDIRECT: &str = "limen.dev/redirect-to-https";
@@ -96,6 +97,9 @@ pub enum RootError {
     /// A backend is no Service.
     #[error("backend {0} is not a Service; only Services can be sent traffic")]
     Backend(String),
+    /// A host is none.
+    #[error(transparent)]
+    Host(#[from] RuleError),
 }
 
 fn text(value: &Value) -> String {
@@ -154,7 +158,17 @@ impl Root {
             .collect();
         let redirect = ingress["metadata"]["annotations"][REDIRECT] == "true";
         root.client.redirect_to_https = Some(redirect);
-        Ok(root)
+        root.with_normal_hosts()
+    }
+
+    /// Writes its hosts in the one way that edges know them by, so that nobody gets a host of
+    /// somebody else's by writing it differently.
+    pub fn with_normal_hosts(mut self) -> Result<Self, RootError> {
+        let hosts = self.rules.iter_mut().map(|rule| &mut rule.host);
+        for host in hosts.chain(self.tls.iter_mut().flat_map(|tls| &mut tls.hosts)) {
+            *host = Place::of(host)?.host();
+        }
+        Ok(self)
     }
 
     /// What a Service asks for: names for its load balancers. Others have none.
@@ -193,7 +207,8 @@ impl Root {
     }
 
     /// Serves rules without a host, and a default without rules, under a host of their own.
-    pub fn under(&mut self, host: &str) {
+    pub fn under(&mut self, host: &str) -> Result<(), RootError> {
+        let host = Place::of(host)?.host();
         if self.rules.is_empty()
             && let Some(backend) = self.default_backend.clone()
         {
@@ -203,6 +218,7 @@ impl Root {
         for rule in self.rules.iter_mut().filter(|rule| rule.host.is_empty()) {
             host.clone_into(&mut rule.host);
         }
+        Ok(())
     }
 
     /// Whether it has something to serve and no host to serve it under.

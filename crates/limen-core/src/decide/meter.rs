@@ -31,6 +31,17 @@ pub fn meter_with(next: u64, now: u64, requests_per_second: f64, ahead: u64) -> 
     Some(next.saturating_add(apart))
 }
 
+/// When the next request would be on time, after the rate has changed. What was taken at a rate
+/// next to nothing is not owed for minutes at one with room: no more is owed than one request at
+/// the rate that holds now.
+pub fn remeter(next: u64, now: u64, requests_per_second: f64) -> u64 {
+    if requests_per_second.is_nan() || requests_per_second <= 0.0 {
+        return next;
+    }
+    let apart = (SECOND / requests_per_second) as u64;
+    next.min(now.saturating_add(BURST_NANOSECONDS).saturating_add(apart))
+}
+
 /// An allowance goes down at once and comes back slowly, and not for a trifle.
 ///
 /// `full` is what it would be at most, and a quarter of that comes back in a second. A twentieth

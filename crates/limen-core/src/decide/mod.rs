@@ -39,7 +39,7 @@ pub use choice::{Ask, Decision, Room, Sight};
 pub use explain::{Dropped, Explanation, Odds, Question, Step, explain};
 pub use hashing::{hash, rendezvous};
 pub use memory::Memory;
-pub use meter::{meter, meter_with, ramp};
+pub use meter::{meter, meter_with, ramp, remeter};
 pub use nearness::{Nearness, Vantage, nearness};
 pub use outlier::{Outlier, may_eject};
 pub use plan::{Plan, capacity};

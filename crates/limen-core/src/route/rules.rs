@@ -26,29 +26,39 @@ pub enum Place {
     Any,
 }
 
+impl Place {
+    /// Where a rule's host is, however it is written.
+    pub fn of(host: &str) -> Result<Self, RuleError> {
+        Ok(if host.is_empty() {
+            Self::Any
+        } else if let Some(rest) = host.strip_prefix("*.") {
+            Self::Wildcard(normal(host, rest)?)
+        } else {
+            Self::Exact(normal(host, host)?)
+        })
+    }
+
+    /// The one way to write its host: two hosts are the same if this is.
+    pub fn host(&self) -> String {
+        match self {
+            Self::Exact(name) => name.to_string(),
+            Self::Wildcard(rest) => format!("*.{rest}"),
+            Self::Any => String::new(),
+        }
+    }
+}
+
 impl<T: Clone> HostRules<T> {
     /// No rules yet. Without a host they are for all hosts.
     pub fn new(host: &str) -> Result<Self, RuleError> {
-        let place = if host.is_empty() {
-            Place::Any
-        } else if let Some(rest) = host.strip_prefix("*.") {
-            Place::Wildcard(normal(host, rest)?)
-        } else {
-            Place::Exact(normal(host, host)?)
-        };
-        Ok(Self { host: host.to_owned(), place, paths: Arc::default() })
+        Ok(Self { host: host.to_owned(), place: Place::of(host)?, paths: Arc::default() })
     }
 
     /// One rule, for everything in a place.
     pub fn everything(place: Place, leads_to: T) -> Self {
-        let host = match &place {
-            Place::Exact(name) => name.to_string(),
-            Place::Wildcard(rest) => format!("*.{rest}"),
-            Place::Any => String::new(),
-        };
         let mut paths = Paths::default();
         paths.add("/", PathType::Prefix, leads_to);
-        Self { host, place, paths: Arc::new(paths) }
+        Self { host: place.host(), place, paths: Arc::new(paths) }
     }
 
     /// Where in a table they are.
@@ -76,6 +86,8 @@ fn normal(host: &str, name: &str) -> Result<Arc<str>, RuleError> {
         return Err(RuleError::Asterisk(host.to_owned()));
     }
     let mut buffer = HostBuffer::default();
-    let name = normal_host(name, &mut buffer).ok_or_else(|| RuleError::Host(host.to_owned()))?;
-    Ok(name.into())
+    let name = normal_host(name, &mut buffer);
+    // Others leave out a dot at the end, and would take such a name for another.
+    let name = name.filter(|name| name.split('.').all(|label| !label.is_empty()));
+    name.map(Into::into).ok_or_else(|| RuleError::Host(host.to_owned()))
 }

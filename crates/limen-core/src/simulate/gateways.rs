@@ -8,7 +8,7 @@ use super::world::World;
 use crate::compile::{Figures, Phase, Progress};
 use crate::decide::{
     Ask, Claim, Memory, OwnKnowledge, Plan, Readiness, Room, Sight, Vantage, capacity, divide,
-    meter, readiness,
+    meter, readiness, remeter,
 };
 use crate::global::{Backend, Split, TrafficRules};
 
@@ -26,7 +26,7 @@ pub(super) struct Gateways {
     /// What the plans were made of.
     made_of: (Backend, TrafficRules),
     canary: Option<Progress>,
-    /// Answers of the group on trial so far.
+    /// Answers of the group on trial since the step began.
     answers: f64,
     now: u64,
 }
@@ -58,7 +58,7 @@ impl Sight for Seen<'_> {
 
 impl Gateways {
     pub(super) fn new(scenario: &Scenario, world: &World, vantages: &[Vantage]) -> Self {
-        let canary = scenario.canary.as_ref().map(|trial| trial.begin(Figures::default(), 0));
+        let canary = scenario.canary.as_ref().map(|trial| trial.begin(0));
         let mut gateways = Self {
             regions: scenario.clients.iter().map(|clients| clients.region.clone()).collect(),
             vantages: vantages.to_vec(),
@@ -136,6 +136,9 @@ impl Gateways {
             let scale = SAMPLE as f64 / wanted;
             let allowed: Vec<f64> =
                 division.allowed[edge].iter().map(|allowed| allowed * scale).collect();
+            for (next, allowed) in self.edges[edge].next.iter().zip(&allowed) {
+                next.set(remeter(next.get(), self.now, *allowed));
+            }
             let each = wanted * part / SAMPLE as f64;
             let ask = Ask { residency: residency[edge], ..Ask::default() };
             for index in 0..SAMPLE {
@@ -168,13 +171,16 @@ impl Gateways {
         let slowest = of_group.iter().map(|index| step.service[*index]).fold(0.0, f64::max);
         self.answers += load * seconds;
         let figures = Figures {
-            requests: self.answers as u64,
+            answers: self.answers as u64,
             success_percent: (load > 0.0).then(|| 100.0 - errors / load * 100.0),
             // Times between answers of a queue have a long tail.
             p99_milliseconds: (load > 0.0).then_some(slowest * 100_f64.ln()),
         };
         let next = trial.next(progress, figures, now);
         if next != *progress {
+            if next.since != progress.since {
+                self.answers = 0.0;
+            }
             self.canary = Some(next);
             self.weigh(scenario);
         }

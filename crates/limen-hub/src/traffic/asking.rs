@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use limen_api::{Cluster, Edge, GlobalIngress, why};
-use limen_core::compile::{Asked, Objection, Policy, asked, objections, under_policy};
+use limen_core::compile::{Asked, Heard, Objection, Policy, asked, objections, under_policy};
 use limen_core::decide::Vantage;
 use limen_core::edge::EdgeKind;
 use limen_core::global::Global;
@@ -13,7 +13,6 @@ use limen_core::locality::Locality;
 use serde_json::json;
 
 use super::now;
-use super::policies::FRESH;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +106,7 @@ impl Picture {
         let mut found = BTreeMap::new();
         let time = now();
         for report in self.edges.values().filter_map(|edge| edge.status.as_ref()) {
-            if report.observed_at.is_none_or(|at| time - at > FRESH) {
+            if !Heard::found(report.observed_at, time).is_fresh(time) {
                 continue;
             }
             for demand in &report.demand {

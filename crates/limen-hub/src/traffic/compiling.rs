@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use limen_core::compile::{
-    Claim, Compiled, HOST_ANNOTATION, Key, Policy, Remarks, Root, compile, generated_host,
+    Claim, Compiled, HOST_ANNOTATION, Key, Policy, Remarks, Root, Standing, compile, generated_host,
 };
 use limen_core::global::Global;
 use serde_json::Value;
@@ -46,7 +46,11 @@ impl Known {
         {
             // A host is written down before it is used, so that it never changes.
             match known.object["metadata"]["annotations"][HOST_ANNOTATION].as_str() {
-                Some(host) => root.under(host),
+                Some(host) => {
+                    if let Err(error) = root.under(host) {
+                        known.root = Err(format!("the annotation {HOST_ANNOTATION}: {error}"));
+                    }
+                }
                 None => {
                     let (namespace, name) = (&root.namespace, &root.reference.name);
                     known.wants_host = Some(generated_host(namespace, name, &root.uid, domain));
@@ -110,18 +114,30 @@ impl World {
     }
 
     fn claimants_dirty(&mut self, claims: &BTreeSet<Claim>) {
-        for claim in claims {
-            let (kind, namespace, name) = claim.root();
-            let kind = match kind {
-                "Ingress" => RootKind::Ingress,
-                _ => RootKind::FederatedIngress,
-            };
-            self.dirty.insert(RootId {
-                kind,
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-            });
+        self.dirty.extend(claims.iter().map(claimant));
+    }
+
+    /// How good a claim to a host is.
+    fn standing(&self, claim: &Claim, host: &str) -> Standing {
+        let Some(proving) = &self.proving else { return Standing::Proven };
+        let id = claimant(claim);
+        match proving.proofs.proof(&id.namespace, host) {
+            Some(proof) if !proving.is_found(&proof) => match self.serves(&id, host) {
+                true => Standing::Served,
+                false => Standing::Unproven,
+            },
+            _ => Standing::Proven,
         }
+    }
+
+    /// Whether a host is written into what a root has compiled to.
+    fn serves(&self, id: &RootId, host: &str) -> bool {
+        let (Some(Known { root: Ok(root), .. }), Some(written)) =
+            (self.roots.get(id), self.globals.get(&id.global()))
+        else {
+            return false;
+        };
+        written.root_uid == root.uid && written.global.rules.iter().any(|rule| rule.host == host)
     }
 
     /// Notes what a root leads to, so that news of that find it.
@@ -180,7 +196,8 @@ impl World {
         let written = self.globals.get(&key).filter(|written| written.root_uid == root.uid);
         let written = written.map(|written| &written.global);
         let before = written.map(Arc::as_ref);
-        let (granted, denied) = self.claims.granted(root);
+        let standing = |claim: &Claim, host: &str| self.standing(claim, host);
+        let (granted, denied) = self.claims.granted(root, standing);
         let (granted, unproven) = match &self.proving {
             None => (granted, Vec::new()),
             Some(proving) => {
@@ -188,15 +205,15 @@ impl World {
                 proving.proofs.granted(&root.namespace, granted, before, is_found)
             }
         };
+        let (tls, unserved) = self.claims.certificates(root, &granted, standing);
         let policy = self.policy_of(id);
         let canary = policy.as_ref().and_then(|(policy, _)| self.canary_percent(policy));
         let default = Policy::default();
         let policy = policy.as_ref().map_or(&default, |(_, policy)| policy);
-        let compiled = match denied.is_empty() && unproven.is_empty() {
+        let compiled = match denied.is_empty() && unproven.is_empty() && tls == root.tls {
             true => compile(root, policy, canary, &self.members, before, time),
             false => {
-                let mut root = root.clone();
-                root.rules = granted;
+                let root = Root { rules: granted, tls, ..root.clone() };
                 let nothing_left = root.rules.is_empty() && root.default_backend.is_none();
                 match nothing_left && before.is_none() {
                     true => Compiled::default(),
@@ -206,6 +223,11 @@ impl World {
         };
         let mut remarks: Vec<String> = denied.iter().map(ToString::to_string).collect();
         remarks.extend(unproven.iter().map(ToString::to_string));
+        remarks.extend(unserved.iter().map(|host| {
+            format!(
+                "tls names {host}, which no rule here serves: its certificate is not shown for it"
+            )
+        }));
         let changed = compiled.global.as_ref() != before;
         let compiled_before = known.compiled.clone();
         let copies = [compiled_before.as_ref(), written];
@@ -291,6 +313,16 @@ impl World {
         self.records.push(Record::Root(id.clone()));
         self.records.push(Record::Global(id.global()));
     }
+}
+
+/// The root that claims something.
+fn claimant(claim: &Claim) -> RootId {
+    let (kind, namespace, name) = claim.root();
+    let kind = match kind {
+        "Ingress" => RootKind::Ingress,
+        _ => RootKind::FederatedIngress,
+    };
+    RootId { kind, namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
 fn remove(index: &mut std::collections::HashMap<Key, BTreeSet<RootId>>, key: &Key, id: &RootId) {

@@ -5,24 +5,15 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use limen_api::{ClusterStatus, Edge, TimedVerdict};
-use limen_core::compile::{Key, quorum, reachable, remember};
-use limen_core::edge::EdgeKind;
+use limen_core::compile::{Heard, Key, quorum, reachable, remember};
+use limen_core::edge::{EdgeKind, EdgeReport};
 use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::policies::FRESH;
 use super::writing::Record;
 use super::{RootKind, World, now};
-
-/// A gateway that has not been heard of for so many seconds is shown to nobody, as long as there
-/// are others. Gateways report every ten seconds at least, so this is four reports that did not
-/// come. To be wrong costs little: such a gateway serves whoever comes, and others have its part.
-const LEASE: i64 = 45;
-
-/// A report that was this old when it was first seen is of a gateway that is gone.
-const FORGOTTEN: i64 = 300;
 
 /// For so many seconds a way in stays well although no edge speaks of it any more: a gateway that
 /// is restarted is no news of the clusters, and every compiled root would be written twice.
@@ -106,29 +97,40 @@ fn key(id: &ObjectId) -> Key {
     (id.namespace.clone().unwrap_or_default(), id.name.clone())
 }
 
+/// What edges have said lately.
+pub(super) fn fresh_reports<'a>(
+    edges: &'a BTreeMap<String, Edge>,
+    heard: &'a BTreeMap<String, Heard>,
+    time: i64,
+) -> impl Iterator<Item = &'a EdgeReport> {
+    let fresh = move |name: &String| heard.get(name).is_some_and(|heard| heard.is_fresh(time));
+    edges.iter().filter(move |(name, _)| fresh(name)).filter_map(|(_, edge)| edge.status.as_ref())
+}
+
 impl World {
     pub(super) fn edge_changed(&mut self, name: String, edge: Edge) {
         let before = self.edges.get(&name);
         self.publish |= before.is_none_or(|before| before.spec != edge.spec);
         let said = |edge: &Edge| edge.status.as_ref().and_then(|status| status.observed_at);
         if before.is_none_or(|before| said(before) != said(&edge)) {
-            // By the clock of the hub: those of gateways may be wrong, and a hub that was away
-            // itself gives everybody time to be heard of.
-            let time = now();
-            let long_ago = said(&edge).filter(|at| before.is_none() && time - at > FORGOTTEN);
-            self.heard.insert(name.clone(), long_ago.unwrap_or(time));
+            let heard = match before {
+                None => Heard::found(said(&edge), now()),
+                Some(_) => Heard::again(now()),
+            };
+            self.heard.insert(name.clone(), heard);
         }
         self.edges.insert(name, edge);
         self.see_who_lives();
     }
 
     /// Gateways that are about to end, or have not been heard of for long, are not shown to clients,
-    /// unless there are no others.
+    /// unless there are no others. To be wrong costs little: such a gateway serves whoever comes,
+    /// and others have its part.
     pub(super) fn see_who_lives(&mut self) {
         let time = now();
         let gateways = self.edges.iter().filter(|(_, edge)| edge.spec.kind == EdgeKind::Gateway);
         let stopping = |edge: &Edge| edge.status.as_ref().is_some_and(|status| status.stopping);
-        let heard = |name: &str| self.heard.get(name).is_none_or(|at| time - at <= LEASE);
+        let heard = |name: &str| self.heard.get(name).is_none_or(|heard| heard.is_alive(time));
         let (live, lost): (Vec<_>, Vec<_>) =
             gateways.partition(|(name, edge)| heard(name) && !stopping(edge));
         let names = if live.is_empty() { lost } else { live };
@@ -142,9 +144,9 @@ impl World {
     /// Looks at what the edges say: a verdict changes only after several equal looks.
     pub(super) fn judge_edges(&mut self) {
         self.see_who_lives();
-        let reports = self.edges.values().filter_map(|edge| edge.status.as_ref());
         let time = now();
-        let mut judged = quorum(&self.judged, reports, FRESH, time);
+        let reports = fresh_reports(&self.edges, &self.heard, time);
+        let mut judged = quorum(&self.judged, reports, time);
         remember(&self.judged, &mut judged, &mut self.unspoken, REMEMBERED, time);
         let verdict_of = |all: &BTreeMap<_, limen_core::health::Judged>, way| {
             all.get(way).map(|judged: &limen_core::health::Judged| judged.verdict)

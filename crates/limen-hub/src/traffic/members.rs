@@ -130,7 +130,9 @@ impl World {
         while self.odd_until.first().is_some_and(|(due, _)| *due <= time) {
             self.dirty.extend(self.odd_until.pop_first().map(|(_, id)| id));
         }
-        self.move_canaries();
+        if self.complete() {
+            self.move_canaries();
+        }
         self.judge_edges();
     }
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use limen_api::Edge;
-use limen_core::compile::{Claims, Key, Members, Tally};
+use limen_core::compile::{Claims, Heard, Key, Members, Tally};
 use limen_core::federated::Kind;
 use limen_core::global::Global;
 use limen_core::health::Judged;
@@ -142,8 +142,8 @@ struct World {
     secrets: BTreeMap<String, SecretData>,
     reconnect: bool,
     edges: BTreeMap<String, Edge>,
-    /// When a new report of each came last, by the clock of the hub.
-    heard: BTreeMap<String, i64>,
+    /// When each was heard of last.
+    heard: BTreeMap<String, Heard>,
     /// Gateways whose addresses are shown.
     live: BTreeSet<String>,
     /// What the edges agree on, by cluster and address.
@@ -237,17 +237,15 @@ impl World {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            if self.complete() {
+            let complete = self.complete();
+            if complete {
                 self.connect(&mut connections);
                 self.look_for_proofs();
                 self.compile_dirty();
                 self.publish_front();
                 self.write(&mut writes);
             }
-            let due = match self.dirty.is_empty() {
-                true => self.records.next_due().unwrap_or_else(|| Instant::now() + TICK),
-                false => Instant::now(),
-            };
+            let due = self.next_look(complete, writes.len() < self.options.concurrency);
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => break,
@@ -270,6 +268,19 @@ impl World {
         while writes.join_next().await.is_some() {}
     }
 
+    /// When there is something to do that no news will come of: at once if roots are dirty, or when
+    /// a record is due. What cannot be begun now waits for news, or else it would be looked at
+    /// again and again: for all kinds to be listed, and for a write to end.
+    fn next_look(&self, complete: bool, room: bool) -> Instant {
+        let now = Instant::now();
+        let due = match (complete, self.dirty.is_empty()) {
+            (false, _) => None,
+            (true, false) => Some(now),
+            (true, true) => self.records.next_due().filter(|_| room),
+        };
+        due.unwrap_or(now + TICK)
+    }
+
     /// Whether everything that the hub holds has been read once.
     fn complete(&self) -> bool {
         news::kinds().iter().all(|kind| self.listed.contains(kind))
@@ -283,4 +294,29 @@ impl World {
 /// Seconds since 1970.
 fn now() -> i64 {
     jiff::Timestamp::now().as_second()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cannot_be_begun_is_not_looked_at_again_and_again() {
+        let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
+        let api = ObjectApi::new(kube::Client::try_from(config).unwrap());
+        let mut world = World::new(TrafficOptions::new(api), watch::channel(Arc::default()).0);
+        let waits = |world: &World, complete, room| {
+            let before = Instant::now();
+            world.next_look(complete, room) >= before + TICK
+        };
+        let record = Record::Policy(("shop".to_owned(), "web".to_owned()));
+        world.records.push_later(record, Instant::now());
+        assert!(!waits(&world, true, true), "a record is due");
+        assert!(waits(&world, true, false), "and no write can begin");
+        assert!(waits(&world, false, true), "or nothing is known yet");
+        let (kind, name) = (RootKind::Ingress, "web".to_owned());
+        world.dirty.insert(RootId { kind, namespace: "shop".to_owned(), name });
+        assert!(!waits(&world, true, false), "a root can always be compiled");
+        assert!(waits(&world, false, true), "if everything is known");
+    }
 }

@@ -62,7 +62,11 @@ impl World {
             }
             Seen::Changed(object) => self.changed(&kind.kind, object),
             Seen::Gone(object) => self.gone(&kind.kind, &key(&object)),
-            Seen::UnknownKind => drop(self.listed.insert(kind.clone())),
+            // A hub has all these kinds. Without one that was not read, what belongs to its objects
+            // would be taken for left behind, and dropped.
+            Seen::UnknownKind => {
+                tracing::warn!(kind = kind.kind, "the hub does not know the kind; trying again");
+            }
             Seen::Lost(error) => {
                 tracing::warn!(kind = kind.kind, %error, "the hub cannot be watched; trying again");
             }
@@ -116,8 +120,11 @@ impl World {
                 self.root_changed(RootKind::Ingress, &key, object, root);
             }
             "FederatedIngress" => {
-                let root = serde_json::from_value::<FederatedIngress>(object.clone());
-                let root = root.map(|root| root.root()).map_err(|error| error.to_string());
+                let read = serde_json::from_value::<FederatedIngress>(object.clone());
+                let root = match read {
+                    Ok(read) => read.root().map_err(|error| error.to_string()),
+                    Err(error) => Err(error.to_string()),
+                };
                 self.root_changed(RootKind::FederatedIngress, &key, object, root);
             }
             "Service" => match Root::of_service(&object) {

@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use limen_api::{TrafficPolicy, TrafficPolicyStatus};
-use limen_core::compile::{Figures, Key, Phase, Policy, Progress};
+use limen_core::compile::{Answers, Figures, Key, Phase, Policy, Progress};
 
+use super::edges::fresh_reports;
 use super::writing::Record;
 use super::{RootId, RootKind, World, now};
-
-/// Reports of edges that are older than this say nothing.
-pub(super) const FRESH: i64 = 30;
 
 /// A policy that the hub knows.
 pub(super) struct KnownPolicy {
@@ -20,6 +18,8 @@ pub(super) struct KnownPolicy {
     /// Why the spec is not in force.
     pub(super) problem: Option<(&'static str, String)>,
     pub(super) canary: Option<Progress>,
+    /// What its canary has answered. It is not written down: a hub that starts counts anew.
+    answers: Answers,
 }
 
 impl KnownPolicy {
@@ -62,7 +62,8 @@ impl World {
             Some(known) => known.object = object,
             None => {
                 let (in_force, canary) = (status.in_force, status.canary);
-                let known = KnownPolicy { object, in_force, problem: None, canary };
+                let answers = Answers::default();
+                let known = KnownPolicy { object, in_force, problem: None, canary, answers };
                 self.policies.insert(key, known);
             }
         }
@@ -179,9 +180,6 @@ impl World {
     /// Lets canaries begin, go on, and end.
     pub(super) fn move_canaries(&mut self) {
         let time = now();
-        let fresh = |report: &&limen_core::edge::EdgeReport| {
-            report.observed_at.is_some_and(|at| time - at <= FRESH)
-        };
         let mut moved = Vec::new();
         let concerned = self.on_trial();
         for (key, known) in &mut self.policies {
@@ -190,15 +188,22 @@ impl World {
                 known.canary = None;
                 continue;
             };
-            let reports = self.edges.values().filter_map(|edge| edge.status.as_ref());
             let is_meant = |global: &str| concerned.get(global) == Some(key);
-            let figures = Figures::of(reports.filter(fresh), is_meant, &trial.group);
+            let reports =
+                self.edges.iter().filter_map(|(name, edge)| Some((&**name, edge.status.as_ref()?)));
+            known.answers.look(reports, is_meant, &trial.group);
+            let (answers, fresh) =
+                (known.answers.given(), fresh_reports(&self.edges, &self.heard, time));
+            let figures = Figures::of(answers, fresh, is_meant, &trial.group);
             let next = match &known.canary {
-                None => trial.begin(figures, time),
+                None => trial.begin(time),
                 Some(at) => trial.next(at, figures, time),
             };
             if known.canary.as_ref() == Some(&next) {
                 continue;
+            }
+            if known.canary.as_ref().is_none_or(|at| at.since != next.since) {
+                known.answers.begin_step();
             }
             if next.phase == Phase::RolledBack {
                 tracing::warn!(policy = key.1, reason = next.message, "a canary was rolled back");

@@ -97,11 +97,12 @@ impl World {
     pub(super) fn proven(&mut self, proof: Proof) {
         let Some(proving) = &mut self.proving else { return };
         proving.asking.remove(&proof);
+        // Also of others, who lose what they have claimed without a proof.
         let concerned: Vec<RootId> = self
             .roots
             .iter()
             .filter(|(_, known)| {
-                known.root.as_ref().is_ok_and(|root| proving.proofs.of_root(root).contains(&proof))
+                known.root.as_ref().is_ok_and(|root| proving.proofs.speaks_of(&proof, root))
             })
             .map(|(id, _)| id.clone())
             .collect();

@@ -265,14 +265,25 @@ pub(crate) fn cluster_id(name: &str) -> ObjectId {
 }
 
 /// An Edge, as a gateway writes it of itself.
-pub(crate) async fn report(hub: &ApiServer, name: &str, spec: &Value, mut status: Value) {
+pub(crate) async fn report(hub: &ApiServer, name: &str, spec: &Value, status: Value) {
+    report_by(hub, name, spec, status, 0).await;
+}
+
+/// The same by a gateway whose clock is slow by so many seconds.
+pub(crate) async fn report_by(
+    hub: &ApiServer,
+    name: &str,
+    spec: &Value,
+    mut status: Value,
+    slow: u64,
+) {
     let kind = limen_api::kind(("limen.dev/v1alpha1", "Edge", "edges", false));
     let id = ObjectId { kind, namespace: None, name: name.to_owned() };
     let object = json!({"apiVersion": "limen.dev/v1alpha1", "kind": "Edge",
         "metadata": {"name": name}, "spec": spec});
     hub.api().apply(&id, &object).await.unwrap();
     let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    status["observedAt"] = json!(seconds.unwrap().as_secs());
+    status["observedAt"] = json!(seconds.unwrap().as_secs() - slow);
     hub.api().merge(&id, "/status", &json!({"status": status})).await.unwrap();
 }
 

@@ -8,7 +8,9 @@ mod certificates;
 mod client;
 mod drains;
 mod edges;
+mod hosts;
 mod members;
+mod misrouted;
 mod policies;
 mod proofs;
 #[path = "../federation/rig.rs"]

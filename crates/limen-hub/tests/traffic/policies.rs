@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, policy, policy_id, report, targets};
+use crate::bed::{Bed, policy, policy_id, report, report_by, targets};
 use crate::rig::ApiServer;
 
 async fn write(bed: &Bed, name: &str, spec: &Value) {
@@ -142,4 +142,29 @@ async fn a_canary_goes_on_while_it_does_well_and_back_when_it_does_not() {
     let policy = bed.rig.eventually_on_hub(&policy_id("web"), phase("RolledBack")).await.unwrap();
     let message = policy["status"]["canary"]["message"].as_str().unwrap();
     assert!(message.contains("42.0% of answers are no errors"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gateways_have_a_say_whatever_their_clocks_show() {
+    let bed = Bed::start(&["c1", "c2"]).await;
+    let spec = json!({"targetRef": {"name": "web"},
+        "groups": [{"name": "v1", "clusters": ["c1"]}, {"name": "v2", "clusters": ["c2"]}],
+        "canary": {"group": "v2", "steps": [50], "stepSeconds": 600, "minSuccessPercent": 99.0,
+            "minRequests": 10}});
+    write(&bed, "web", &spec).await;
+    bed.submit("web", Some("web.test"), &["c1", "c2"]).await;
+    bed.compiled("web", |global| targets(global).len() == 2).await;
+    let edge = json!({"kind": "Gateway"});
+    let sent = |requests: u64| {
+        json!({"demand": [{"globalIngress": "default/web", "backend": "web:80", "requestsPerSecond": 50.0,
+            "clusters": [{"cluster": "c2", "group": "v2", "requestsPerSecond": 5.0,
+                "requests": requests, "successPercent": 42.0}]}]})
+    };
+    // An hour late, and yet heard of just now.
+    report_by(bed.hub(), "edge-1", &edge, sent(5), 3600).await;
+    report_by(bed.hub(), "edge-1", &edge, sent(50), 3599).await;
+    let back = |policy: Option<&Value>| {
+        policy.is_some_and(|policy| policy["status"]["canary"]["phase"] == "RolledBack")
+    };
+    bed.rig.eventually_on_hub(&policy_id("web"), back).await;
 }

@@ -4,10 +4,11 @@ use limen_api::source::{Objects, Within};
 use limen_api::{DnsRecord, DnsZoneSpec};
 use limen_dns::{Options, Server};
 use limen_hub::VerifyHosts;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::bed::{Bed, global_id, ingress};
+use crate::hosts::submit_elsewhere;
 use crate::rig::{eventually, id_of};
 
 /// The zone of somebody else, with a proof or without.
@@ -50,6 +51,8 @@ async fn a_foreign_host_is_served_once_its_owner_allows_it() {
     bed.submit("ours", Some("ours.apps.test"), &["c1"]).await;
     bed.compiled("ours", |global| hosts(global) == ["ours.apps.test"]).await;
 
+    // Somebody else came first, and has no proof either.
+    submit_elsewhere(&bed, json!({"hosts": ["shop.other.test"]})).await;
     bed.submit("shop", Some("shop.other.test"), &["c1"]).await;
     let expected = "shop.other.test is served once the TXT record \
                     _limen-challenge.shop.other.test says \"limen-verification=hub-1/default\"";

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use limen_api::{unreadable_kubeconfig, why};
 
 pub(crate) use self::trouble::Whom;
 
@@ -96,7 +97,7 @@ pub(crate) async fn answering(
     kubeconfig: Option<&Path>,
 ) -> Result<Client> {
     let url = config.cluster_url.to_string();
-    let client = Client::try_from(config)?;
+    let client = Client::try_from(config).map_err(|error| anyhow!(why(&error)))?;
     let whence = whence(kubeconfig);
     let at = trouble::Place { whom, url: url.trim_end_matches('/'), kubeconfig: &whence };
     match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
@@ -127,10 +128,8 @@ pub(crate) fn read_kubeconfig(file: Option<&Path>) -> Result<Kubeconfig> {
             anyhow!("cannot read the kubeconfig {}: {error}", path.display())
         }
         error => {
-            // A parser shows the text around an error, too, which may be a secret.
-            let error = error.to_string();
-            let first = error.lines().next().unwrap_or_default();
-            anyhow!("cannot use the kubeconfig {}: {first}", whence(file))
+            let error = unreadable_kubeconfig(&error);
+            anyhow!("cannot use the kubeconfig {}: {error}", whence(file))
         }
     })
 }

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use limen_api::unreadable_yaml;
 use serde_json::{Value, json};
 
 /// What the hub is called; the second is what older guides call it.
@@ -16,7 +17,9 @@ pub(crate) fn together(parts: &[(Vec<&str>, &Path)]) -> Result<String> {
     for (names, path) in parts {
         let context = || format!("cannot use the kubeconfig {}", path.display());
         let text = std::fs::read_to_string(path).with_context(context)?;
-        let read: Value = serde_saphyr::from_str(&text).with_context(context)?;
+        let read: Value = serde_saphyr::from_str(&text)
+            .map_err(|error| anyhow!(unreadable_yaml(&error)))
+            .with_context(context)?;
         let name = names.first().copied().unwrap_or_default();
         clusters.push(json!({"name": name, "cluster": read["clusters"][0]["cluster"]}));
         users.push(json!({"name": name, "user": read["users"][0]["user"]}));

@@ -1,6 +1,7 @@
 //! Tables for the rules, properties for the laws.
 
 mod canaries;
+mod hosts;
 mod laws;
 mod policies;
 mod ways;

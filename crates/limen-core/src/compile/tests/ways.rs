@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::super::{Compiled, Policy, Root, SeenKind, compile};
-use super::{ingress, leaf, member, members, node, root, service, serving, slice};
-use crate::compile::{Claims, Member, generated_host};
+use super::super::{Compiled, Policy, SeenKind, compile};
+use super::{leaf, member, members, node, root, service, serving, slice};
+use crate::compile::{Member, generated_host};
 use crate::global::{Global, Protocol, Verdict};
 
 fn compiled(all: &super::super::Members, before: Option<&Global>) -> Compiled {
@@ -167,39 +167,6 @@ fn a_pod_with_two_addresses_counts_once() {
 }
 
 #[test]
-fn the_oldest_root_keeps_a_host() {
-    let named = |namespace: &str, name: &str, created: &str| {
-        let mut object = ingress("shared.test");
-        object["metadata"]["namespace"] = json!(namespace);
-        object["metadata"]["name"] = json!(name);
-        object["metadata"]["creationTimestamp"] = json!(created);
-        Root::of_ingress(&object).unwrap()
-    };
-    let old = named("shop", "a", "2026-01-01T00:00:00Z");
-    let other_path = {
-        let mut root = named("shop", "b", "2026-01-02T00:00:00Z");
-        root.rules[0].paths[0].path = "/b".to_owned();
-        root
-    };
-    let same_path = named("shop", "c", "2026-01-03T00:00:00Z");
-    let elsewhere = named("other", "d", "2026-01-04T00:00:00Z");
-    let mut claims = Claims::default();
-    for root in [&elsewhere, &same_path, &other_path, &old] {
-        claims.add(root);
-    }
-    assert_eq!(claims.granted(&old).1, []);
-    assert_eq!(claims.granted(&other_path).1, []);
-    let says =
-        |root: &Root| claims.granted(root).1.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(says(&same_path), ["shared.test/ belongs to the Ingress shop/a, which is older"]);
-    assert_eq!(says(&elsewhere), ["shared.test belongs to the Ingress shop/a, which is older"]);
-    for root in [&old, &other_path, &same_path] {
-        claims.remove(root);
-    }
-    assert_eq!(claims.granted(&elsewhere), (elsewhere.rules.clone(), vec![]));
-}
-
-#[test]
 fn a_root_without_a_host_gets_one_that_is_a_valid_name() {
     let host = generated_host("shop", "web", "u-1", "apps.example");
     assert_eq!(host, generated_host("shop", "web", "u-1", "apps.example"));
@@ -210,6 +177,6 @@ fn a_root_without_a_host_gets_one_that_is_a_valid_name() {
     let mut root = root();
     root.rules[0].host = String::new();
     assert!(root.lacks_host());
-    root.under(&host);
+    root.under(&host).unwrap();
     assert!(!root.lacks_host() && root.rules[0].host == host);
 }

@@ -169,6 +169,21 @@ fn a_meter_lets_through_its_rate() {
 }
 
 #[test]
+fn what_was_taken_at_a_low_rate_is_paid_at_the_rate_of_now() {
+    const SECOND: u64 = 1_000_000_000;
+    let next = meter(0, 0, 0.001).unwrap();
+    assert_eq!(next, 1000 * SECOND);
+    assert_eq!(remeter(next, SECOND, 0.001), next, "the same rate: the same is owed");
+    for nothing in [0.0, f64::NAN, 1e-300] {
+        assert_eq!(remeter(next, SECOND, nothing), next, "{nothing}");
+    }
+    let next = remeter(next, SECOND, 100.0);
+    assert_eq!(meter(next, SECOND, 100.0), None, "it is owed still");
+    assert!(meter(next, 2 * SECOND, 100.0).is_some(), "and not for long");
+    assert_eq!(remeter(next, 2 * SECOND, 100.0), next, "it never grows");
+}
+
+#[test]
 fn load_reports_are_read_in_both_forms() {
     for (report, expected) in [
         ("TEXT cpu_utilization=0.3,application_utilization=0.8", Some(0.8)),

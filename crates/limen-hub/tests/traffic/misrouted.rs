@@ -1,0 +1,70 @@
+//! A hub whose API is behind somebody who loses the way for a moment.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use kube::client::Body;
+use limen_core::leaf::ROOT_LABEL;
+use limen_hub::{Traffic, TrafficOptions};
+use limen_sync::ObjectApi;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+/// How long anything may take: far longer than it does, since machines are slow at times.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn root() -> Value {
+    json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u-1",
+            "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"rules": [{"host": "web.test", "http": {"paths": [{"path": "/", "pathType": "Prefix",
+            "backend": {"service": {"name": "web", "port": {"number": 80}}}}]}}]}})
+}
+
+fn global() -> Value {
+    let address = json!({"host": "192.0.2.1", "port": 80});
+    json!({"metadata": {"name": "web", "namespace": "shop", "uid": "g-1", "labels": {ROOT_LABEL: "u-1"}},
+        "spec": {"backends": [{"name": "web:80", "targets": [{"cluster": "c1", "addresses": [address]}]}]}})
+}
+
+/// An API that does not know Ingresses when it is first asked for them. It tells what is changed.
+fn hub(changes: mpsc::UnboundedSender<Method>) -> kube::Client {
+    let asked = Arc::new(Mutex::new(HashSet::new()));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (changes, asked) = (changes.clone(), asked.clone());
+        async move {
+            if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+                return std::future::pending().await;
+            }
+            let path = request.uri().path().to_owned();
+            let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+            let items = match name.as_str() {
+                "ingresses" => vec![root()],
+                "globalingresses" => vec![global()],
+                _ => vec![],
+            };
+            let again = !asked.lock().unwrap().insert(path.clone());
+            if name == "ingresses" && !again {
+                let lost = Body::from(b"404 page not found\n".to_vec());
+                return Ok(Response::builder().status(404).body(lost).unwrap());
+            }
+            if *request.method() != Method::GET && path.contains("/globalingresses/") {
+                let _ = changes.send(request.method().clone());
+            }
+            let list = json!({"metadata": {"resourceVersion": "5"}, "items": items});
+            let body = Body::from(list.to_string().into_bytes());
+            Ok::<_, std::io::Error>(Response::new(body))
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+#[tokio::test]
+async fn roots_that_could_not_be_read_keep_what_they_compiled_to() {
+    let (changes, mut changed) = mpsc::unbounded_channel();
+    let traffic = Traffic::start(TrafficOptions::new(ObjectApi::new(hub(changes))));
+    let first = tokio::time::timeout(PATIENCE, changed.recv()).await.expect("nothing is changed");
+    assert_eq!(first, Some(Method::PATCH), "its only cluster is gone, and that is written");
+    traffic.stop().await;
+}
