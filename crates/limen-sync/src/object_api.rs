@@ -178,9 +178,13 @@ impl ObjectApi {
                 escape(&token)
             );
             let mut part = self.send(Method::GET, &path, None, None).await?;
-            if let Value::Array(items) = part["items"].take() {
-                items.into_iter().for_each(&mut take);
-            }
+            // Something else that answers in the place of the API has no lists, not even empty ones.
+            let Value::Array(items) = part["items"].take() else {
+                return Err(kube::Error::Service(
+                    format!("the answer to {path} is no list").into(),
+                ));
+            };
+            items.into_iter().for_each(&mut take);
             token = part["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
             if token.is_empty() {
                 let version = part["metadata"]["resourceVersion"].as_str().unwrap_or_default();

@@ -53,6 +53,7 @@ async fn a_kind_is_unknown_only_if_the_cluster_itself_says_what_it_knows() {
         (json!({}), widget, false),
         (json!({"/apis": {"hello": "world"}}), widget, false),
         (json!({"/api/v1": {"hello": "world"}}), map, false),
+        (json!({"/api/v1/configmaps": {"hello": "world"}}), map, false),
         // A cluster in trouble, which names a group and cannot say what is in it.
         (json!({"/apis": groups}), widget, false),
         // A list that fails although the kind is there.
