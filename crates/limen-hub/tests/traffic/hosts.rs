@@ -19,8 +19,9 @@ pub(crate) fn in_namespace(id: ObjectId, namespace: &str) -> ObjectId {
 pub(crate) async fn submit_elsewhere(bed: &Bed, mut spec: Value) -> ObjectId {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": THIEF}});
     bed.hub().create(&namespace).await;
+    // The hub brings it to its members.
+    bed.rig.eventually(&id_of(&namespace), &["c1"], |found| found.is_some()).await;
     let member = bed.rig.member("c1");
-    member.create(&namespace).await;
     let mut behind = ingress("behind", None);
     behind["metadata"]["namespace"] = json!(THIEF);
     member.create(&behind).await;
