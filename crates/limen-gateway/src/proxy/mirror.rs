@@ -73,10 +73,15 @@ pub(super) fn mirror(backend: &Arc<Backend>, host: &str, copy: impl FnOnce() -> 
                 for_http2(&mut head, endpoint.protocol == Protocol::Https);
             }
             let answer = lease.sender().send(Request::from_parts(head, body)).await;
-            // The connection can be used again once the answer is read to its end.
-            if let Ok(answer) = answer {
-                let mut body = answer.into_body();
-                while let Some(Ok(_)) = body.frame().await {}
+            let Ok(answer) = answer else { return };
+            let mut body = answer.into_body();
+            loop {
+                match body.frame().await {
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) => return,
+                    // The connection can be used again once the answer is read to its end.
+                    None => return lease.give_back(rules.idle),
+                }
             }
         };
         // Nobody waits for it, and nobody hears of it.

@@ -244,6 +244,35 @@ async fn a_share_of_requests_is_mirrored_and_clients_do_not_notice() {
 }
 
 #[tokio::test]
+async fn mirrored_requests_share_connections() {
+    let one = Upstream::named("one").await;
+    let (seen, mut sees) = tokio::sync::mpsc::unbounded_channel();
+    let shadow = Upstream::raw(move |mut stream| {
+        let seen = seen.clone();
+        async move {
+            while stream.read(&mut [0; 4096]).await.is_ok_and(|length| length > 0) {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+                let _ = seen.send(());
+            }
+        }
+    })
+    .await;
+    let targets = vec![target("one", &[one.address]), target("shadow", &[shadow.address])];
+    let rules = TrafficRules {
+        split: Some(Split { clusters: BTreeMap::from([("one".into(), 1)]), ..Split::default() }),
+        mirror: Some(Mirror { group: None, cluster: Some("shadow".into()), percent: 100 }),
+        ..TrafficRules::default()
+    };
+    let bed = Bed::new(with_traffic(global(targets), rules)).await;
+    for _ in 0..20 {
+        assert_eq!(bed.get("/").await.body, "one");
+        sees.recv().await.unwrap();
+    }
+    // The next may come before the last has been read to its end.
+    assert!(shadow.hits() < 20, "each has a connection of its own");
+}
+
+#[tokio::test]
 async fn requests_to_targets_that_speak_http2_are_decided_and_counted_once() {
     let (one, two) = (Upstream::named("v1").await, Upstream::named("v2").await);
     let mut root = canary(&one, &two, [9, 1]);
