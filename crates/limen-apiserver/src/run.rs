@@ -180,6 +180,7 @@ impl Server {
             registry: Registry::new(types),
             definitions: tokio::sync::Mutex::default(),
             rbac: ArcSwap::from_pointee(Rbac::default()),
+            access_is_stale: tokio::sync::Mutex::new(true),
             authenticator,
             flow: Flow::new(&Limits::default()),
             audit,

@@ -263,7 +263,9 @@ impl Api {
             Verb::Patch => self.on_patch(&asked, &scope, &name).await?,
             Verb::Delete => {
                 let deletion = Deletion::new(&options, &asked.delete_options()?)?;
-                self.delete(&scope, &name, &deletion, &options, wanted).await?.into()
+                let outcome = self.delete(&scope, &name, &deletion, &options, wanted).await;
+                self.deleted(&scope).await;
+                outcome?.into()
             }
             Verb::DeleteCollection => {
                 let everywhere = scope.kind.namespaced && scope.namespace.is_none();
@@ -271,7 +273,9 @@ impl Api {
                     return Err(ApiError::method_not_allowed());
                 }
                 let deletion = Deletion::new(&options, &asked.delete_options()?)?;
-                self.delete_collection(&scope, &deletion, &options, wanted).await?.into()
+                let outcome = self.delete_collection(&scope, &deletion, &options, wanted).await;
+                self.deleted(&scope).await;
+                outcome?.into()
             }
         })
     }
@@ -294,12 +298,25 @@ impl Api {
         Writing { types, manager, subresource, now: self.now() }
     }
 
-    /// What the server itself goes by is learned before the writer is answered.
-    pub(super) async fn written(&self, scope: &Scope) -> ApiResult<()> {
-        match scope.kind.group.as_str() {
+    /// What the server itself goes by is learned before the writer is answered. If that fails, the
+    /// write was made all the same, and is learned of later.
+    pub(super) async fn written(&self, scope: &Scope) {
+        let learned = match scope.kind.group.as_str() {
             "rbac.authorization.k8s.io" => self.learn_access().await,
             "apiextensions.k8s.io" => self.learn_custom_resources().await,
-            _ => Ok(()),
+            _ => return,
+        };
+        if let Err(error) = learned {
+            let group = &scope.kind.group;
+            tracing::warn!(%error, %group, "what was written could not be learned; it will be");
+        }
+    }
+
+    /// What the server itself goes by is forgotten before the deleter is answered. Definitions go
+    /// later, once their objects are gone.
+    async fn deleted(&self, scope: &Scope) {
+        if scope.kind.group == "rbac.authorization.k8s.io" {
+            self.written(scope).await;
         }
     }
 }

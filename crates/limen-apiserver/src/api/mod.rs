@@ -62,6 +62,8 @@ pub struct Api {
     pub(crate) definitions: tokio::sync::Mutex<Definitions>,
     pub(crate) rbac: ArcSwap<Rbac>,
     pub(crate) authenticator: Authenticator,
+    /// Whether roles and bindings have yet to be read; locked while they are.
+    pub(crate) access_is_stale: tokio::sync::Mutex<bool>,
     pub(crate) flow: Flow,
     pub(crate) audit: Option<AuditLog>,
     pub(crate) metrics: Metrics,

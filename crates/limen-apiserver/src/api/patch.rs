@@ -99,7 +99,7 @@ impl Api {
                 Err(error) if error.reason == "AlreadyExists" => {}
                 outcome => {
                     let stored = outcome?;
-                    self.written(scope).await?;
+                    self.written(scope).await;
                     let code = StatusCode::CREATED;
                     let response = self.show(scope, &stored, code, &asked.options, asked.wanted);
                     return Ok(Answer { outcome: Ok(response), warnings });
@@ -120,7 +120,7 @@ impl Api {
             dry_run: asked.options.dry_run,
         };
         let stored = self.update_object(scope, name, &change).await?;
-        self.written(scope).await?;
+        self.written(scope).await;
         let response = self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted);
         Ok(Answer { outcome: Ok(response), warnings })
     }

@@ -9,4 +9,5 @@ mod objects;
 mod requests;
 mod server;
 mod tokens;
+mod trick_store;
 mod watches;
