@@ -157,7 +157,8 @@ impl Api {
             if review { ApiError::no_such_path() } else { error }
         })?;
         let mut wanted = path.attributes(&known.identity, verb);
-        // Selecting one name is asking for that one.
+        // Reading what has one name is asking for that one; the old paths of watches have no
+        // selectors.
         if let Some(name) = options.fields.name()
             && wanted.name.is_empty()
         {
@@ -178,7 +179,10 @@ impl Api {
             path,
             options,
             wanted: Wanted::default(),
+            && matches!(verb, Verb::List | Verb::Watch)
             headers: parts.headers,
+            && !path.watch
+            && name_reasons(NameRule::PathSegment, name).is_empty()
             body,
             identity: known.identity,
         };

@@ -7,6 +7,7 @@ mod fuzz;
 mod in_process;
 mod objects;
 mod requests;
+mod rights;
 mod server;
 mod tokens;
 mod trick_store;
