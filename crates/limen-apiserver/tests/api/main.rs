@@ -4,6 +4,7 @@ mod audit;
 mod custom;
 mod fairness;
 mod fuzz;
+mod garbage;
 mod in_process;
 mod objects;
 mod requests;
