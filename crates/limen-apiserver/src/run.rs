@@ -182,6 +182,7 @@ impl Server {
             rbac: ArcSwap::from_pointee(Rbac::default()),
             access_is_stale: tokio::sync::Mutex::new(true),
             authenticator,
+            store_answered: tokio::sync::Mutex::default(),
             flow: Flow::new(&Limits::default()),
             audit,
             metrics: Metrics::new(),

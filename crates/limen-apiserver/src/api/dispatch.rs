@@ -157,6 +157,9 @@ impl Api {
             if review { ApiError::no_such_path() } else { error }
         })?;
         let mut wanted = path.attributes(&known.identity, verb);
+                if let Some(response) = self.unready(&path).await {
+                    return Ok(response.into());
+                }
         // Reading what has one name is asking for that one; the old paths of watches have no
         // selectors.
         if let Some(name) = options.fields.name()

@@ -64,6 +64,9 @@ pub struct Api {
     pub(crate) authenticator: Authenticator,
     /// Whether roles and bindings have yet to be read; locked while they are.
     pub(crate) access_is_stale: tokio::sync::Mutex<bool>,
+    pub(crate) authenticator: Authenticator,
+    /// When the store was last asked whether it is there, and whether it was.
+    pub(crate) store_answered: tokio::sync::Mutex<Option<(tokio::time::Instant, bool)>>,
     pub(crate) flow: Flow,
     pub(crate) audit: Option<AuditLog>,
     pub(crate) metrics: Metrics,
