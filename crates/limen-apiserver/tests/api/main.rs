@@ -12,4 +12,5 @@ mod rights;
 mod server;
 mod tokens;
 mod trick_store;
+mod uploads;
 mod watches;
