@@ -19,10 +19,9 @@ use http::{Request, Response};
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use crate::answer::{Body, Encoding, error};
+use crate::answer::Body;
 use crate::api::{Api, Caller};
 use crate::auth::Identity;
-use crate::server::read;
 
 /// The group that may do everything, whatever the access rules say.
 pub use crate::auth::MASTERS;
@@ -68,11 +67,7 @@ where
         let api = api.filter(|api| !api.stopping.is_cancelled());
         let visit = self.visits.track_future(async move {
             let api = api.ok_or(Stopped)?;
-            let (parts, body) = request.into_parts();
-            Ok(match read(body).await {
-                Ok(body) => api.call(caller, Request::from_parts(parts, body)).await,
-                Err(refusal) => error(&refusal, Encoding::Json),
-            })
+            Ok(api.call(caller, request).await)
         });
         Box::pin(visit)
     }

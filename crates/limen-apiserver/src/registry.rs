@@ -38,10 +38,17 @@ impl Registry {
         self.current.load_full()
     }
 
-    /// Replaces the custom types.
+    /// Replaces the custom types. None comes into a group of built-in ones, whose place it might
+    /// take.
     pub(crate) fn set_custom(&self, custom: impl IntoIterator<Item = Arc<ResourceType>>) {
+        let custom = custom.into_iter().filter(|kind| !self.is_built_in(&kind.group));
         let types = Types::new(self.built_in.iter().cloned().chain(custom));
         self.current.store(Arc::new(types));
+    }
+
+    /// Whether a group has types that are built in.
+    pub(crate) fn is_built_in(&self, group: &str) -> bool {
+        self.built_in.iter().any(|kind| kind.group == group)
     }
 }
 

@@ -19,9 +19,9 @@ struct Hub {
 }
 
 impl Hub {
-    fn start(folder: &Path, port: u16) -> Self {
+    fn start(folder: &Path) -> Self {
         let mut process =
-            command(folder, port).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+            command(folder, 0).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut output = BufReader::new(process.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
@@ -54,10 +54,6 @@ fn command(folder: &Path, port: u16) -> Command {
     command
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 async fn config_maps(folder: &Path) -> Api<ConfigMap> {
     let kubeconfig = Kubeconfig::read_from(folder.join("kubeconfig")).unwrap();
     let options = KubeConfigOptions::default();
@@ -72,11 +68,10 @@ fn config_map(name: &str) -> ConfigMap {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_objects_survive_kill_9() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_port();
     let mut acknowledged: Vec<String> = Vec::new();
     let mut watched: Option<(String, Vec<String>)> = None;
     for round in 0..5 {
-        let hub = Hub::start(folder.path(), port);
+        let hub = Hub::start(folder.path());
         let objects = config_maps(folder.path()).await;
         let found = objects.list(&ListParams::default()).await.unwrap();
         let names: Vec<_> =
@@ -140,7 +135,7 @@ async fn assert_resumes(objects: &Api<ConfigMap>, version: &str, since: &[String
 #[test]
 fn a_hub_ends_when_it_is_told_to() {
     let folder = tempfile::tempdir().unwrap();
-    let mut hub = Hub::start(folder.path(), free_port());
+    let mut hub = Hub::start(folder.path());
     let id = hub.process.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -157,13 +152,14 @@ fn a_hub_ends_when_it_is_told_to() {
 #[test]
 fn what_stops_a_hub_from_starting_is_said_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_port();
-    let _running = Hub::start(folder.path(), port);
+    let _running = Hub::start(folder.path());
     let other = tempfile::tempdir().unwrap();
+    let somebody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = somebody.local_addr().unwrap().port();
     let cases = [
-        (folder.path(), free_port(), None, "is in use by another process"),
-        (other.path(), port, None, "cannot listen on"),
-        (other.path(), free_port(), Some("--store=mysql=somewhere"), "it must be etcd=URL"),
+        (folder.path(), 0, None, "is in use by another process"),
+        (other.path(), taken, None, "cannot listen on"),
+        (other.path(), 0, Some("--store=mysql=somewhere"), "it must be etcd=URL"),
     ];
     for (folder, port, argument, expected) in cases {
         let output = command(folder, port).args(argument).output().unwrap();

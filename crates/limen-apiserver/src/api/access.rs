@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Api, Caller, Scope};
@@ -11,6 +12,10 @@ use crate::error::{ApiError, ApiResult};
 use crate::rbac::{
     Attributes, Decision, RoleWrite, check_binding_write, check_role_write, forbidden,
 };
+
+/// How many seconds the tokens of an account or pod that is being deleted still work, as in
+/// Kubernetes.
+const DELETION_LEEWAY: i64 = 60;
 
 /// Who a request is carried out for.
 #[derive(Clone)]
@@ -55,9 +60,20 @@ impl Api {
             _ => "nodes",
         };
         let scope = self.scope("", "v1", plural, Some(&reference.namespace));
-        let stored = self.find(&scope, &reference.name).await?;
-        let uid = stored.map(|stored| scope.read(&stored)["metadata"]["uid"].clone());
-        Ok(uid.and_then(|uid| uid.as_str().map(str::to_owned)))
+        let Some(stored) = self.find(&scope, &reference.name).await? else { return Ok(None) };
+        let object = scope.read(&stored);
+        let metadata = &object["metadata"];
+        if self.was_deleted(metadata) {
+            return Ok(None);
+        }
+        Ok(metadata["uid"].as_str().map(str::to_owned))
+    }
+
+    /// Whether an object is being deleted for so long that nobody may go by it any more, whatever
+    /// it still waits for.
+    fn was_deleted(&self, metadata: &Value) -> bool {
+        let at = metadata["deletionTimestamp"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+        at.is_some_and(|at| self.now().as_second() - at.as_second() > DELETION_LEEWAY)
     }
 
     /// Becomes whom the headers ask for, if that is allowed.

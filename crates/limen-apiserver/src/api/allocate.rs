@@ -4,17 +4,23 @@
 //! transaction as the Service. So two servers on one store never hand out the same one, and nothing
 //! leaks when one of them dies.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
+use limen_store::{Entry, Range};
 use serde_json::Value;
 
 use super::{Api, Scope};
 use crate::error::{ApiError, ApiResult};
 use crate::kinds::service::allocation::{self as service, NODE_PORTS, Wanted};
+use crate::storage::store_error;
 
 /// The network that cluster addresses come from: 10.96.0.0/16, less its first and last address.
 const NETWORK: [u8; 2] = [10, 96];
 /// The address of the API itself, as every cluster has it.
 pub(crate) const FIRST_SERVICE_ADDRESS: &str = "10.96.0.1";
+
+const PORTS: &str = "allocations/ports/";
 
 /// What a Service takes and gives back.
 #[derive(Default)]
@@ -40,7 +46,12 @@ fn address_key(address: &str) -> Bytes {
 }
 
 fn port_key(port: i64) -> Bytes {
-    format!("allocations/ports/{port}").into()
+    format!("{PORTS}{port}").into()
+}
+
+fn health_check_port_taken(port: i64) -> ApiError {
+    let what = "failed to allocate requested HealthCheck NodePort";
+    ApiError::unexplained(format!("{what} {port}: provided port is already allocated"))
 }
 
 fn is_ours(address: &str) -> bool {
@@ -49,14 +60,46 @@ fn is_ours(address: &str) -> bool {
     octets[..2] == NETWORK && octets[2..] != [0, 0] && octets[2..] != [255, 255]
 }
 
+/// Node ports as they are handed out to one Service.
+struct Ports<'a> {
+    /// What it asks for by name, which is not for its other ports.
+    named: HashSet<i64>,
+    /// What it has got so far.
+    own: HashSet<i64>,
+    /// What is known to be in use.
+    used: &'a HashSet<i64>,
+}
+
+impl<'a> Ports<'a> {
+    fn new(wants: &service::Wants, used: &'a HashSet<i64>) -> Self {
+        let all = wants.node_ports.iter().map(|wanted| &wanted.port);
+        let named = all.chain(&wants.health_check_port).filter_map(|wanted| match wanted {
+            Wanted::This(port) => Some(*port),
+            Wanted::Any => None,
+        });
+        Self { named: named.collect(), own: HashSet::new(), used }
+    }
+
+    /// Whichever is free, as far as is known; somebody else may be about to take it.
+    fn any(&self) -> Result<i64, &'static str> {
+        let start = rand::random_range(NODE_PORTS);
+        let mut all = (start..=*NODE_PORTS.end()).chain(*NODE_PORTS.start()..start);
+        let is_free = |port: &i64| {
+            ![&self.named, &self.own, self.used].into_iter().any(|taken| taken.contains(port))
+        };
+        all.find(is_free).ok_or("range is full")
+    }
+}
+
 impl Api {
-    /// Gives a Service what it wants from the pools. What is free is guessed; the transaction finds
-    /// out, and another guess is made if need be.
+    /// Gives a Service what it wants from the pools. What is free is guessed, unless the ports in
+    /// `used` are known; the transaction finds out, and another guess is made if need be.
     pub(super) fn allocate(
         &self,
         scope: &Scope,
         object: &mut Value,
         old: Option<&Value>,
+        used: &HashSet<i64>,
     ) -> ApiResult<Allocation> {
         let mut allocation = Allocation::default();
         if !is_service(scope) {
@@ -65,7 +108,8 @@ impl Api {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let invalid = |error| ApiError::invalid(scope.kind_subject(), &name, &[error]);
         let wants = service::wants(object, old);
-        if let Some(wanted) = wants.cluster_ip {
+        let mut ports = Ports::new(&wants, used);
+        if let Some(wanted) = &wants.cluster_ip {
             let address = match wanted {
                 Wanted::Any => {
                     let [a, b] = NETWORK;
@@ -74,12 +118,12 @@ impl Api {
                     format!("{a}.{b}.{c}.{d}")
                 }
                 Wanted::This(address) => {
-                    if !is_ours(&address) {
-                        return Err(invalid(service::cluster_ip_out_of_range(object, &address)));
+                    if !is_ours(address) {
+                        return Err(invalid(service::cluster_ip_out_of_range(object, address)));
                     }
-                    let taken = invalid(service::cluster_ip_taken(object, &address));
-                    allocation.named.push((address_key(&address), taken));
-                    address
+                    let taken = invalid(service::cluster_ip_taken(object, address));
+                    allocation.named.push((address_key(address), taken));
+                    address.clone()
                 }
             };
             service::set_cluster_ip(object, &address);
@@ -88,32 +132,54 @@ impl Api {
         for wanted in &wants.node_ports {
             let at = wanted.ports.first().copied().unwrap_or_default();
             let port = match wanted.port {
-                Wanted::Any => rand::random_range(NODE_PORTS),
+                Wanted::Any => ports.any().map_err(|why| {
+                    ApiError::internal(format!("failed to allocate a nodePort: {why}"))
+                })?,
                 Wanted::This(port) => {
                     if !NODE_PORTS.contains(&port) {
                         return Err(invalid(service::node_port_out_of_range(at, port)));
                     }
-                    allocation
-                        .named
-                        .push((port_key(port), invalid(service::node_port_taken(at, port))));
+                    let taken = invalid(service::node_port_taken(at, port));
+                    allocation.named.push((port_key(port), taken));
                     port
                 }
             };
+            if !ports.own.insert(port) {
+                return Err(invalid(service::node_port_taken(at, port)));
+            }
             service::set_node_port(object, wanted, port);
             allocation.taken.push(port_key(port));
         }
         if let Some(wanted) = wants.health_check_port {
             let port = match wanted {
-                Wanted::Any => rand::random_range(NODE_PORTS),
-                Wanted::This(port) => port,
+                Wanted::Any => ports.any().map_err(|why| {
+                    ApiError::unexplained(format!(
+                        "failed to allocate a HealthCheck NodePort 0: {why}"
+                    ))
+                })?,
+                Wanted::This(port) => {
+                    if ports.own.contains(&port) {
+                        return Err(health_check_port_taken(port));
+                    }
+                    allocation.named.push((port_key(port), health_check_port_taken(port)));
+                    port
+                }
             };
             service::set_health_check_port(object, port);
             allocation.taken.push(port_key(port));
         }
-        // Two guesses of one object may meet.
-        allocation.taken.sort();
-        allocation.taken.dedup();
         Ok(allocation)
+    }
+
+    /// The node ports that all Services have.
+    pub(super) async fn used_node_ports(&self, scope: &Scope) -> ApiResult<HashSet<i64>> {
+        if !is_service(scope) {
+            return Ok(HashSet::new());
+        }
+        let page = self.store.range(Range::prefix(PORTS)).await;
+        let entries = page.map_err(|error| store_error(&error))?.entries;
+        let port = |entry: Entry| std::str::from_utf8(&entry.key[PORTS.len()..]).ok()?.parse().ok();
+        Ok(entries.into_iter().filter_map(port).collect())
     }
 
     /// What an object gives back when it becomes `new`, or goes.

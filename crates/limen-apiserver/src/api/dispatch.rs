@@ -1,13 +1,16 @@
 //! From a request to the code that answers it.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::header::{ACCEPT, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 use serde_json::Value;
 
 use super::trace::Trace;
+use super::upload::Upload;
 use super::{Api, Caller, Deletion, Scope, Writing};
 use crate::answer::{self, Body, Encoding, Form, Offer, Tables, Wanted};
 use crate::apply::manager_name;
@@ -93,14 +96,20 @@ impl From<Response<Body>> for Answer {
 
 impl Api {
     /// Answers a request.
-    pub async fn call(self: Arc<Self>, caller: Caller, request: Request<Bytes>) -> Response<Body> {
-        let head = request.method() == Method::HEAD;
-        let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+    pub async fn call<B>(self: Arc<Self>, caller: Caller, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let (head, version) = (parts.method == Method::HEAD, parts.version);
+        let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let yaml = accept.is_some_and(|accept| accept.trim_start().starts_with("application/yaml"));
         let encoding = if yaml { Encoding::Yaml } else { Encoding::Json };
-        let mut trace = Trace::new(&request, caller.address, self.now());
+        let mut trace = Trace::new(&parts, caller.address, self.now());
         let api = self.clone();
-        let answered = self.answer(caller, request, &mut trace).await;
+        let mut upload = Upload::Unread(body);
+        let answered = self.answer(caller, parts, &mut upload, &mut trace).await;
         let Answer { outcome, warnings } = answered.unwrap_or_else(|error| Err(error).into());
         let failure = outcome.as_ref().err().map(|error| error.reason);
         let mut response = outcome.unwrap_or_else(|error| answer::error(&error, encoding));
@@ -119,16 +128,23 @@ impl Api {
             trace.record(log, response.status().as_u16(), failure, api.now());
         }
         api.metrics.answered(trace.verb(), response.status().as_u16());
+        if !upload.discard().await && version == Version::HTTP_11 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         response
     }
 
-    async fn answer(
+    async fn answer<B>(
         self: Arc<Self>,
         caller: Caller,
-        request: Request<Bytes>,
+        parts: Parts,
+        upload: &mut Upload<B>,
         trace: &mut Trace,
-    ) -> ApiResult<Answer> {
-        let (parts, body) = request.into_parts();
+    ) -> ApiResult<Answer>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let known = self.identify(&caller, &parts.headers).await?;
         let target = Target::parse(parts.uri.path())?;
         let options = Options::parse(parts.uri.query().unwrap_or_default());
@@ -141,6 +157,9 @@ impl Api {
                 trace.know(&known, &wanted);
                 trace.decide(self.allow(&wanted))?;
                 let _turn = self.flow.enter(&known.identity, class_of(&path)).await?;
+                if let Some(response) = self.unready(&path).await {
+                    return Ok(response.into());
+                }
                 return Ok(self.answer_path(&parts.method, &path, &parts.headers).into());
             }
             Target::Resource(path) => path,
@@ -157,9 +176,13 @@ impl Api {
             if review { ApiError::no_such_path() } else { error }
         })?;
         let mut wanted = path.attributes(&known.identity, verb);
-        // Selecting one name is asking for that one.
+        // Reading what has one name is asking for that one; the old paths of watches have no
+        // selectors.
         if let Some(name) = options.fields.name()
+            && matches!(verb, Verb::List | Verb::Watch)
             && wanted.name.is_empty()
+            && !path.watch
+            && name_reasons(NameRule::PathSegment, name).is_empty()
         {
             wanted.name = name;
         }
@@ -167,12 +190,9 @@ impl Api {
         let wanted = Attributes { user: &known.identity, ..wanted };
         trace.know(&known, &wanted);
         trace.decide(self.allow(&wanted))?;
-        let class = match verb {
-            Verb::Watch => Class::Watch,
-            verb if verb.is_mutating() => Class::Mutating,
-            _ => Class::ReadOnly,
-        };
+        let class = if verb.is_mutating() { Class::Mutating } else { Class::ReadOnly };
         let _turn = self.flow.enter(&known.identity, class).await?;
+        let body = if verb.is_mutating() { upload.read().await? } else { Bytes::new() };
         let asked = Asked {
             verb,
             path,
@@ -263,7 +283,9 @@ impl Api {
             Verb::Patch => self.on_patch(&asked, &scope, &name).await?,
             Verb::Delete => {
                 let deletion = Deletion::new(&options, &asked.delete_options()?)?;
-                self.delete(&scope, &name, &deletion, &options, wanted).await?.into()
+                let outcome = self.delete(&scope, &name, &deletion, &options, wanted).await;
+                self.deleted(&scope).await;
+                outcome?.into()
             }
             Verb::DeleteCollection => {
                 let everywhere = scope.kind.namespaced && scope.namespace.is_none();
@@ -271,7 +293,9 @@ impl Api {
                     return Err(ApiError::method_not_allowed());
                 }
                 let deletion = Deletion::new(&options, &asked.delete_options()?)?;
-                self.delete_collection(&scope, &deletion, &options, wanted).await?.into()
+                let outcome = self.delete_collection(&scope, &deletion, &options, wanted).await;
+                self.deleted(&scope).await;
+                outcome?.into()
             }
         })
     }
@@ -294,12 +318,25 @@ impl Api {
         Writing { types, manager, subresource, now: self.now() }
     }
 
-    /// What the server itself goes by is learned before the writer is answered.
-    pub(super) async fn written(&self, scope: &Scope) -> ApiResult<()> {
-        match scope.kind.group.as_str() {
+    /// What the server itself goes by is learned before the writer is answered. If that fails, the
+    /// write was made all the same, and is learned of later.
+    pub(super) async fn written(&self, scope: &Scope) {
+        let learned = match scope.kind.group.as_str() {
             "rbac.authorization.k8s.io" => self.learn_access().await,
             "apiextensions.k8s.io" => self.learn_custom_resources().await,
-            _ => Ok(()),
+            _ => return,
+        };
+        if let Err(error) = learned {
+            let group = &scope.kind.group;
+            tracing::warn!(%error, %group, "what was written could not be learned; it will be");
+        }
+    }
+
+    /// What the server itself goes by is forgotten before the deleter is answered. Definitions go
+    /// later, once their objects are gone.
+    async fn deleted(&self, scope: &Scope) {
+        if scope.kind.group == "rbac.authorization.k8s.io" {
+            self.written(scope).await;
         }
     }
 }

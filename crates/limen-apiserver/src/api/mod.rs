@@ -1,8 +1,8 @@
 //! The API: one function from a request to an answer.
 //!
 //! ```text
-//!   request ► who? ► what? ► may they? ► their turn? ► do it ► answer
-//!             auth   request  rbac         flow          verbs   answer
+//!   request ► who? ► what? ► may they? ► their turn? ► body   ► do it ► answer
+//!             auth   request  rbac         flow          upload   verbs   answer
 //! ```
 //!
 //! It is used by the server for clients on the network, and directly by controllers in the same
@@ -25,6 +25,7 @@ mod scale;
 mod scope;
 mod submit;
 mod trace;
+mod upload;
 mod watch;
 mod write;
 
@@ -61,7 +62,11 @@ pub struct Api {
     /// What the custom types of the registry come from; locked while they are learned.
     pub(crate) definitions: tokio::sync::Mutex<Definitions>,
     pub(crate) rbac: ArcSwap<Rbac>,
+    /// Whether roles and bindings have yet to be read; locked while they are.
+    pub(crate) access_is_stale: tokio::sync::Mutex<bool>,
     pub(crate) authenticator: Authenticator,
+    /// When the store was last asked whether it is there, and whether it was.
+    pub(crate) store_answered: tokio::sync::Mutex<Option<(tokio::time::Instant, bool)>>,
     pub(crate) flow: Flow,
     pub(crate) audit: Option<AuditLog>,
     pub(crate) metrics: Metrics,

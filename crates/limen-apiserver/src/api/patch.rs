@@ -12,6 +12,7 @@ use crate::apply::manager_name::validate_for_patch;
 use crate::decode;
 use crate::error::{ApiError, ApiResult, Subject};
 use crate::field_error::{FieldError, FieldPath};
+use crate::request::Verb;
 
 const APPLY: &str = "application/apply-patch+yaml";
 /// The media type of a body, without its parameters.
@@ -94,12 +95,21 @@ impl Api {
                 return Err(ApiError::other_name(&given, name));
             }
             self.check_grant(&asked.identity, scope, None, &object)?;
-            match self.create_object(scope, object, Tracking::Done, asked.options.dry_run).await {
+            // Who may patch may not create for that alone. They are told so once there is nothing
+            // else to say against the object, as in Kubernetes.
+            let mut wanted = asked.path.attributes(&asked.identity, Verb::Create);
+            wanted.namespace = scope.namespace.as_deref().unwrap_or_default();
+            let refusal = self.allow(&wanted).err();
+            let dry_run = asked.options.dry_run || refusal.is_some();
+            match self.create_object(scope, object, Tracking::Done, dry_run).await {
                 // Somebody was quicker; what they made is applied to below.
                 Err(error) if error.reason == "AlreadyExists" => {}
                 outcome => {
                     let stored = outcome?;
-                    self.written(scope).await?;
+                    if let Some(refusal) = refusal {
+                        return Err(refusal);
+                    }
+                    self.written(scope).await;
                     let code = StatusCode::CREATED;
                     let response = self.show(scope, &stored, code, &asked.options, asked.wanted);
                     return Ok(Answer { outcome: Ok(response), warnings });
@@ -120,7 +130,7 @@ impl Api {
             dry_run: asked.options.dry_run,
         };
         let stored = self.update_object(scope, name, &change).await?;
-        self.written(scope).await?;
+        self.written(scope).await;
         let response = self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted);
         Ok(Answer { outcome: Ok(response), warnings })
     }

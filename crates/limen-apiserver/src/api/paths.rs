@@ -1,10 +1,12 @@
 //! Paths that are not resources: health, version, discovery, schemas, metrics.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use http::header::ACCEPT;
 use http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
 
 use super::Api;
 use crate::answer::{self, Body, Offer, Wanted};
@@ -21,7 +23,45 @@ const MINOR: &str = "36";
 /// The oldest version whose clients it understands as well.
 const OLDEST_MINOR: &str = "35";
 
+/// How long the store may take to answer before the server is not ready, and for how long its last
+/// answer is taken for the next: anybody may ask, and shall not wear it out.
+const READY_WITHIN: Duration = Duration::from_secs(2);
+const READY_FOR: Duration = Duration::from_millis(500);
+
 impl Api {
+    /// What `/readyz` says when the store does not answer.
+    pub(super) async fn unready(&self, path: &str) -> Option<Response<Body>> {
+        if path.trim_end_matches('/') != "/readyz" || self.store_answers().await {
+            return None;
+        }
+        let body = "[-]store failed: reason withheld\nreadyz check failed\n";
+        let code = StatusCode::INTERNAL_SERVER_ERROR;
+        Some(answer::bytes(code, "text/plain; charset=utf-8", body.into()))
+    }
+
+    async fn store_answers(&self) -> bool {
+        let mut last = self.store_answered.lock().await;
+        if let Some((at, answers)) = *last
+            && at.elapsed() < READY_FOR
+        {
+            return answers;
+        }
+        let asked = timeout(READY_WITHIN, self.store.get(b"readyz", None)).await;
+        let answers = match asked {
+            Ok(Ok(_)) => true,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "not ready: the store fails");
+                false
+            }
+            Err(_) => {
+                tracing::warn!("not ready: the store does not answer");
+                false
+            }
+        };
+        *last = Some((Instant::now(), answers));
+        answers
+    }
+
     pub(super) fn answer_path(
         &self,
         method: &Method,

@@ -32,7 +32,7 @@ impl Api {
         let writing = self.writing(&types, asked, &manager);
         let dry_run = asked.options.dry_run;
         let stored = self.create_object(scope, object, Tracking::Record(&writing), dry_run).await?;
-        self.written(scope).await?;
+        self.written(scope).await;
         let code = StatusCode::CREATED;
         Ok(self.show(scope, &stored, code, &asked.options, asked.wanted))
     }
@@ -87,7 +87,7 @@ impl Api {
             dry_run: asked.options.dry_run,
         };
         let stored = self.update_object(scope, name, &change).await?;
-        self.written(scope).await?;
+        self.written(scope).await;
         Ok(self.show(scope, &stored, StatusCode::OK, &asked.options, asked.wanted))
     }
 }

@@ -3,9 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::Request;
 use http::header::USER_AGENT;
+use http::request::Parts;
 use jiff::Timestamp;
 
 use super::access::Known;
@@ -41,11 +40,11 @@ struct Wanted {
 }
 
 impl Trace {
-    pub(super) fn new(request: &Request<Bytes>, address: IpAddr, received: Timestamp) -> Self {
-        let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
+    pub(super) fn new(parts: &Parts, address: IpAddr, received: Timestamp) -> Self {
+        let user_agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
         Self {
             id: new_uid(),
-            uri: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
+            uri: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
             user_agent: user_agent.unwrap_or_default().to_owned(),
             address,
             received,

@@ -103,10 +103,20 @@ impl Stream {
         stream.position = if with_state {
             stream.api.check_not_too_new(stream.options.version).await?;
             stream.add_state().await?
-        } else if from_now {
-            stream.api.store.revision().await.map_err(|error| store_error(&error))?
         } else {
-            Revision(stream.options.version.unwrap_or(0))
+            let newest = stream.api.store.revision().await.map_err(|error| store_error(&error))?;
+            match stream.options.version.map(Revision) {
+                // The client knows a store that was replaced by an older one, and would wait for
+                // changes that it takes for seen. Within the stream, clients understand that they
+                // have to list anew; told at its start, they would just try again.
+                Some(position) if position > newest => {
+                    let message = format!("too new resource version: {position} ({newest})");
+                    stream.end_with(&ApiError::expired(message));
+                    return Ok(stream);
+                }
+                Some(position) if !from_now => position,
+                _ => newest,
+            }
         };
         stream.follow().await?;
         Ok(stream)

@@ -1,5 +1,7 @@
 //! Creating and changing objects.
 
+use std::collections::HashSet;
+
 use limen_store::{Error as StoreError, Expect, Revision, Txn, WriteOp};
 use serde_json::{Value, json};
 
@@ -11,6 +13,8 @@ use crate::storage::{StoredObject, encode, store_error};
 
 /// How often a change that needs no particular version is tried against others' changes.
 const ATTEMPTS: usize = 20;
+/// After so many attempts it is looked up which node ports are in use, and not guessed.
+const GUESSES: usize = 3;
 /// How often a generated name is tried.
 const NAME_ATTEMPTS: usize = 8;
 
@@ -64,10 +68,14 @@ impl Api {
         prepare_create(scope, &mut object, &birth, tracking)?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = scope.place().key(&name);
-        for _ in 0..ATTEMPTS {
-            let mut attempt = object.clone();
-            let allocation = self.allocate(scope, &mut attempt, None)?;
-            let value = encode(&scope.to_stored(attempt));
+        let mut used = HashSet::new();
+        for attempt in 0..ATTEMPTS {
+            if attempt >= GUESSES {
+                used = self.used_node_ports(scope).await?;
+            }
+            let mut allocated = object.clone();
+            let allocation = self.allocate(scope, &mut allocated, None, &used)?;
+            let value = encode(&scope.to_stored(allocated));
             if dry_run {
                 if self.find(scope, &name).await?.is_some() {
                     return Err(ApiError::already_exists(scope.subject(), &name));
@@ -144,7 +152,11 @@ impl Api {
         change: &Change<'_>,
     ) -> ApiResult<StoredObject> {
         let key = scope.place().key(name);
-        for _ in 0..ATTEMPTS {
+        let mut used = HashSet::new();
+        for attempt in 0..ATTEMPTS {
+            if attempt >= GUESSES {
+                used = self.used_node_ports(scope).await?;
+            }
             let found = self.find(scope, name).await?;
             let stored = found.ok_or_else(|| ApiError::not_found(scope.subject(), name))?;
             let old = scope.read(&stored);
@@ -163,7 +175,7 @@ impl Api {
             prepare_update(scope, &old, &mut new, change.subresource, change.tracking)?;
             let (mut allocation, mut released) = (Allocation::default(), Vec::new());
             if change.subresource.is_none() {
-                allocation = self.allocate(scope, &mut new, Some(&old))?;
+                allocation = self.allocate(scope, &mut new, Some(&old), &used)?;
                 released = self.released(scope, &old, Some(&new));
             }
             if new == old {

@@ -13,24 +13,36 @@ use crate::request::Options;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const KINDS: [&str; 4] = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
-const RETRY: Duration = Duration::from_secs(30);
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows changes that other servers on the same store make; this one's own are learned at once.
 pub(super) async fn run(api: Arc<Api>) {
     let mut follower = Follower::new(&api, format!("{GROUP}/"), RETRY);
     while let Some(seen) = follower.next().await {
-        if !matches!(seen, Seen::Tick)
-            && let Err(error) = api.learn_access().await
-        {
-            tracing::warn!(%error, "roles and bindings could not be read");
+        if matches!(seen, Seen::Tick) && !*api.access_is_stale.lock().await {
+            continue;
+        }
+        if let Err(error) = api.learn_access().await {
+            tracing::warn!(%error, "roles and bindings could not be read; they will be again");
         }
     }
 }
 
 impl Api {
-    /// Reads all roles and bindings and decides by them from now on.
+    /// Reads all roles and bindings and decides by them from now on. One reading waits for the
+    /// other, so that an older state never follows a newer one; and one that fails or is cut short
+    /// is made up for.
     pub(crate) async fn learn_access(&self) -> ApiResult<()> {
-        let mut objects = Vec::new();
+        let mut is_stale = self.access_is_stale.lock().await;
+        *is_stale = true;
+        self.read_access().await?;
+        *is_stale = false;
+        Ok(())
+    }
+
+    async fn read_access(&self) -> ApiResult<()> {
+        let roles = self.scope(GROUP, "v1", "clusterroles", None);
+        let (mut objects, mut aggregated) = (Vec::new(), Vec::new());
         for plural in KINDS {
             let scope = self.scope(GROUP, "v1", plural, None);
             let listing = self.select(&scope, &Options::default()).await?;
@@ -38,17 +50,19 @@ impl Api {
                 listing.items.iter().map(|stored| scope.read(stored)).collect();
             if plural == "clusterroles" {
                 let changed = settle_aggregation(&mut found);
-                for role in found.iter().filter(|role| {
-                    role["metadata"]["name"]
-                        .as_str()
-                        .is_some_and(|name| changed.iter().any(|c| c == name))
-                }) {
-                    self.write_rules(&scope, role).await?;
-                }
+                let is_changed = |role: &&Value| {
+                    let name = role["metadata"]["name"].as_str();
+                    name.is_some_and(|name| changed.iter().any(|changed| changed == name))
+                };
+                aggregated = found.iter().filter(is_changed).cloned().collect();
             }
             objects.append(&mut found);
         }
         self.rbac.store(Arc::new(Rbac::new(&objects)));
+        // Last, since what was taken away is so even where nothing can be written.
+        for role in &aggregated {
+            self.write_rules(&roles, role).await?;
+        }
         Ok(())
     }
 

@@ -19,8 +19,9 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) async fn run(api: Arc<Api>) {
     let mut follower = Follower::new(&api, format!("{GROUP}/"), RETRY);
     while let Some(seen) = follower.next().await {
+        let is_settled = api.definitions.lock().await.is_settled();
         let outcome = match seen {
-            Seen::Tick => api.empty_leaving_definitions().await,
+            Seen::Tick if is_settled => api.empty_leaving_definitions().await,
             _ => api.learn_custom_resources().await,
         };
         if let Err(error) = outcome {
@@ -43,12 +44,23 @@ impl Api {
     /// Accepts what is new, and serves what is established from now on.
     pub(crate) async fn learn_custom_resources(&self) -> ApiResult<()> {
         let mut definitions = self.definitions.lock().await;
-        if self.renew(&mut definitions).await? && self.accept_all(&definitions).await? {
-            self.renew(&mut definitions).await?;
-        }
-        self.registry.set_custom(definitions.served());
+        self.settle(&mut definitions).await?;
         drop(definitions);
         self.empty_leaving_definitions().await
+    }
+
+    /// Brings what is served in line with the definitions that there are. What is cut short is done
+    /// again, even if nothing has changed since.
+    async fn settle(&self, definitions: &mut Definitions) -> ApiResult<()> {
+        let is_owed = !definitions.begin();
+        let has_changed = self.renew(definitions).await?;
+        // Another one may come while one is accepted.
+        while (has_changed || is_owed) && self.accept_all(definitions).await? {
+            self.renew(definitions).await?;
+        }
+        self.registry.set_custom(definitions.served());
+        definitions.finish();
+        Ok(())
     }
 
     /// Reads what has changed; whether anything has.
@@ -67,7 +79,8 @@ impl Api {
             if is_leaving(&outlines[n]) {
                 continue;
             }
-            let taken = Taken::by_others(&outlines[n], &outlines);
+            let mut taken = Taken::by_others(&outlines[n], &outlines);
+            taken.group = self.is_in_built_in_group(&outlines[n]);
             let status = accept(&outlines[n], &taken, &self.timestamp());
             if outlines[n]["status"] != status {
                 self.set_status(&outlines[n], &status).await?;
@@ -119,8 +132,9 @@ impl Api {
             let Some(kind) = stored_type(definition).map(Arc::new) else {
                 continue;
             };
+            // What is in a built-in group was never this definition's.
             let scope = Scope::new(&kind, None);
-            if !self.delete_all(&scope).await? {
+            if !self.is_in_built_in_group(definition) && !self.delete_all(&scope).await? {
                 continue;
             }
             let name = definition["metadata"]["name"].as_str().unwrap_or_default();
@@ -136,10 +150,13 @@ impl Api {
         }
         if gone {
             let mut definitions = self.definitions.lock().await;
-            self.renew(&mut definitions).await?;
-            self.registry.set_custom(definitions.served());
+            self.settle(&mut definitions).await?;
         }
         Ok(())
+    }
+
+    fn is_in_built_in_group(&self, definition: &Value) -> bool {
+        definition["spec"]["group"].as_str().is_some_and(|group| self.registry.is_built_in(group))
     }
 
     /// Deletes all objects of a type. Returns whether none are left.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use limen_store::{Entry, Event};
+use limen_store::{Entry, Event, Revision};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -58,6 +58,8 @@ struct Graph {
 /// What the collector remembers of an object.
 struct Object {
     key: bytes::Bytes,
+    /// The revision that all of this is of.
+    revision: Revision,
     owners: Vec<Owner>,
     foreground: bool,
     orphan: bool,
@@ -117,6 +119,7 @@ impl Graph {
         let has = |finalizer: &str| metadata.finalizers.iter().any(|name| name == finalizer);
         let object = Object {
             key: entry.key.clone(),
+            revision: entry.modified,
             owners,
             foreground: has(FOREGROUND),
             orphan: has(ORPHAN),
@@ -221,6 +224,7 @@ impl Collector {
         if let Some(entry) = &event.current {
             if let Some(uid) = self.graph.put(entry) {
                 self.look_at(&uid).await;
+                self.look_at_waiting_owners(&uid).await;
             }
             return;
         }
@@ -230,6 +234,18 @@ impl Collector {
         }
         for owner in owners {
             self.look_at(&owner).await;
+        }
+    }
+
+    /// Owners that could not go on because what was known of an object was out of date.
+    async fn look_at_waiting_owners(&mut self, uid: &Uid) {
+        let owners = self.graph.objects.get(uid).map(|object| object.owners.as_slice());
+        let owners: Vec<Uid> =
+            owners.unwrap_or_default().iter().map(|owner| owner.uid.clone()).collect();
+        for owner in owners {
+            if self.again.remove(&owner) {
+                self.look_at(&owner).await;
+            }
         }
     }
 
@@ -246,9 +262,7 @@ impl Collector {
             self.forget(uid, self.graph.needless_owners(uid)).await
         };
         match outcome {
-            Err(error)
-                if error.code != StatusCode::NOT_FOUND && error.code != StatusCode::CONFLICT =>
-            {
+            Err(error) if error.code != StatusCode::NOT_FOUND => {
                 tracing::debug!(%error, %uid, "the garbage collector will try again");
                 self.again.insert(uid.clone());
             }
@@ -304,10 +318,13 @@ impl Collector {
         ignore_missing(self.change(&scope, &name, &make).await)
     }
 
+    /// Deletes an object if it is still as it is remembered: it may have got another owner since.
     async fn delete(&self, uid: &Uid, propagation: Option<Propagation>) -> ApiResult<()> {
         let Some((scope, name)) = self.locate(uid) else { return Ok(()) };
+        let revision = self.graph.objects.get(uid).map(|object| object.revision.to_string());
         let deletion = Deletion {
             uid: Some(uid.to_string()),
+            version: revision,
             propagation: propagation.or(Some(Propagation::Background)),
             ..Deletion::default()
         };
@@ -374,7 +391,6 @@ fn ignore_missing(outcome: ApiResult<()>) -> ApiResult<()> {
 
 #[cfg(test)]
 mod tests {
-    use limen_store::Revision;
     use serde_json::json;
 
     use super::*;

@@ -17,6 +17,8 @@ use crate::resource::ResourceType;
 #[derive(Default)]
 pub(crate) struct Definitions {
     known: BTreeMap<Bytes, Known>,
+    /// Whether what follows from them has yet to be done, or was cut short.
+    unsettled: bool,
 }
 
 struct Known {
@@ -44,6 +46,22 @@ impl Definitions {
             self.known.insert(key, known);
         }
         changed || !before.is_empty()
+    }
+
+    /// Whether all that follows from the definitions was done.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.unsettled
+    }
+
+    /// Remembers that something is to be done until [`finish`](Self::finish) is called; whether
+    /// nothing was left to do before.
+    pub(crate) fn begin(&mut self) -> bool {
+        !std::mem::replace(&mut self.unsettled, true)
+    }
+
+    /// All is done.
+    pub(crate) fn finish(&mut self) {
+        self.unsettled = false;
     }
 
     /// The definitions, without their schemas.

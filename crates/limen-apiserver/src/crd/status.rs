@@ -16,6 +16,8 @@ pub(crate) struct Taken {
     pub resources: BTreeSet<String>,
     /// Kinds and list kinds.
     pub kinds: BTreeSet<String>,
+    /// The whole group is the server's own.
+    pub group: bool,
 }
 
 impl Taken {
@@ -51,6 +53,9 @@ impl Taken {
 /// written in objects. Names that were given once stay given; a definition that was established
 /// stays so.
 pub(crate) fn accept(definition: &Value, taken: &Taken, now: &str) -> Value {
+    if taken.group {
+        return refuse(definition, now);
+    }
     let empty = json!({});
     let requested = definition.pointer("/spec/names").unwrap_or(&empty);
     let status = definition.get("status").unwrap_or(&empty);
@@ -105,11 +110,29 @@ pub(crate) fn accept(definition: &Value, taken: &Taken, now: &str) -> Value {
         let message = "not all names are accepted";
         set_condition(&mut conditions, "Established", false, "NotAccepted", message, now);
     }
-    let stored = match list(status, "storedVersions") {
+    let stored = stored_versions(definition);
+    json!({"conditions": conditions, "acceptedNames": names, "storedVersions": stored})
+}
+
+/// The status of a definition in a group whose types are built in: it gets no names, not even those
+/// that somebody has written there, and is not established.
+fn refuse(definition: &Value, now: &str) -> Value {
+    let group = definition.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
+    let message = format!("the group {group:?} is built in; use another one");
+    let mut conditions = list(&definition["status"], "conditions").to_vec();
+    set_condition(&mut conditions, "NamesAccepted", false, "GroupConflict", &message, now);
+    let message = "not all names are accepted";
+    set_condition(&mut conditions, "Established", false, "NotAccepted", message, now);
+    let names = json!({"plural": "", "kind": ""});
+    let stored = stored_versions(definition);
+    json!({"conditions": conditions, "acceptedNames": names, "storedVersions": stored})
+}
+
+fn stored_versions(definition: &Value) -> Vec<Value> {
+    match list(&definition["status"], "storedVersions") {
         [] => super::definition::storage_version(definition).map(Value::from).into_iter().collect(),
         stored => stored.to_vec(),
-    };
-    json!({"conditions": conditions, "acceptedNames": names, "storedVersions": stored})
+    }
 }
 
 /// The finalizer that keeps a definition until its objects are gone.

@@ -8,8 +8,8 @@
 //! There are so many seats for requests that change something and so many for those that read.
 //! While all are taken, each user waits in a queue of their own, and freed seats go to the queues
 //! in turn: a user with a thousand waiting requests gets as many as a user with one. Queues, and
-//! all of them together, are bounded in length and time. Watches hold no seat, since they would
-//! never give it back; health checks and `system:masters` always get in, so that somebody can see
+//! all of them together, are bounded in length and time. A watch holds its seat until it has begun,
+//! since it would never give it back otherwise; health checks and `system:masters` always get in, so that somebody can see
 //! to an overloaded server.
 
 mod turns;
@@ -29,10 +29,8 @@ use turns::{Arrival, Turns};
 pub(crate) enum Class {
     /// It changes something.
     Mutating,
-    /// It reads.
+    /// It reads, or begins a watch.
     ReadOnly,
-    /// It watches: let in at once.
-    Watch,
     /// It asks for the server's health: let in at once.
     Health,
 }
@@ -104,7 +102,7 @@ impl Flow {
     pub(crate) async fn enter(&self, user: &Identity, class: Class) -> ApiResult<Permit> {
         let pool = match class {
             _ if user.is_in(MASTERS) => return Ok(Permit { pool: None }),
-            Class::Watch | Class::Health => return Ok(Permit { pool: None }),
+            Class::Health => return Ok(Permit { pool: None }),
             Class::Mutating => &self.mutating,
             Class::ReadOnly => &self.read_only,
         };

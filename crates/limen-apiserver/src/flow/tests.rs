@@ -109,7 +109,6 @@ async fn no_seat_is_lost_when_requests_are_cancelled() {
 async fn some_requests_need_no_seat() {
     let flow = flow(0, Duration::ZERO);
     let ann = user("ann");
-    assert!(flow.enter(&ann, Class::Watch).await.is_ok());
     assert!(flow.enter(&ann, Class::Health).await.is_ok());
     assert!(flow.enter(&ann, Class::ReadOnly).await.is_err());
     let master = Identity::new("root", &[MASTERS]);

@@ -1,15 +1,13 @@
 //! The network side: TLS connections in, requests to the API, answers out.
 //!
-//! Nothing here knows what a request means. Slow or silent clients are bounded in time, bodies in
-//! size, connections in number; a client that misbehaves costs itself and nobody else.
+//! Nothing here knows what a request means. Slow or silent clients are bounded in time,
+//! connections in number; a client that misbehaves costs itself and nobody else.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode, Version};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,15 +18,11 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Body, Encoding, error};
 use crate::api::{Api, Caller};
-use crate::decode::{self, MAX_BODY};
-use crate::error::ApiError;
 
 const MAX_CONNECTIONS: usize = 10_000;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADERS: Duration = Duration::from_secs(30);
-const BODY: Duration = Duration::from_secs(60);
 /// How long connections may take to finish once the server is to stop.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -89,9 +83,9 @@ impl Connection {
         let caller = Caller::new(certificate.map(AsRef::as_ref), self.peer.ip());
 
         let api = self.api;
-        let service = service_fn(move |request| {
+        let service = service_fn(move |request: Request<Incoming>| {
             let (api, caller) = (api.clone(), caller.clone());
-            async move { Ok::<_, std::convert::Infallible>(answer(api, caller, request).await) }
+            async move { Ok::<_, std::convert::Infallible>(api.call(caller, request).await) }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
@@ -113,43 +107,5 @@ impl Connection {
         if let Err(error) = finished {
             tracing::debug!(peer = %self.peer, %error, "connection ended");
         }
-    }
-}
-
-async fn answer(api: Arc<Api>, caller: Caller, request: Request<Incoming>) -> Response<Body> {
-    let keep = request.version() != Version::HTTP_11;
-    let (parts, body) = request.into_parts();
-    match read(body).await {
-        Ok(body) => api.call(caller, Request::from_parts(parts, body)).await,
-        Err(refusal) => {
-            let mut response = error(&refusal, Encoding::Json);
-            let uncached = http::HeaderValue::from_static("no-cache, private");
-            response.headers_mut().insert(http::header::CACHE_CONTROL, uncached);
-            // What is left of the body is not read, so the connection cannot go on.
-            if !keep {
-                let close = http::HeaderValue::from_static("close");
-                response.headers_mut().insert(http::header::CONNECTION, close);
-            }
-            response
-        }
-    }
-}
-
-/// The whole body, if it is not too large and comes in time.
-pub(crate) async fn read<B>(body: B) -> Result<Bytes, ApiError>
-where
-    B: http_body::Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let limited = Limited::new(body, MAX_BODY);
-    match tokio::time::timeout(BODY, limited.collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(decode::too_large()),
-        Ok(Err(error)) => Err(ApiError::bad_request(format!("the body cannot be read: {error}"))),
-        Err(_) => Err(ApiError::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "Timeout",
-            "the body of the request took too long to arrive",
-        )),
     }
 }

@@ -33,9 +33,9 @@ impl Place {
 
 /// What the keys of all objects of a type start with. Both versions of Event share theirs.
 pub(crate) fn all_prefix(kind: &ResourceType) -> String {
-    let group = match kind.group.as_str() {
-        "" | "events.k8s.io" => "core",
-        group => group,
+    let group = match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", _) | ("events.k8s.io", "events") => "core",
+        (group, _) => group,
     };
     format!("{group}/{}/", kind.plural)
 }

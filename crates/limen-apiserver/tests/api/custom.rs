@@ -1,5 +1,9 @@
 //! Custom resources: served at once, checked by their schema, gone at once.
 
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
@@ -10,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::objects::gone;
 use crate::server::Hub;
+use crate::trick_store::{Failing, TrickStore};
 
 fn definition() -> CustomResourceDefinition {
     serde_json::from_value(json!({
@@ -108,4 +113,83 @@ async fn objects_get_defaults_that_came_after_them() {
     assert_eq!(widgets.get("w").await.unwrap().data["spec"], expected);
     let listed = widgets.list(&ListParams::default()).await.unwrap();
     assert_eq!(listed.items[0].data["spec"], expected);
+}
+
+/// A definition that asks for a group and a plural of the server's own.
+fn intruder(plural: &str, kind: &str, group: &str) -> CustomResourceDefinition {
+    let mut intruder = definition();
+    intruder.metadata.name = Some(format!("{plural}.{group}"));
+    let approval = ("api-approved.kubernetes.io".to_owned(), "unapproved, a test".to_owned());
+    intruder.metadata.annotations = Some([approval].into());
+    intruder.spec.group = group.to_owned();
+    intruder.spec.names.plural = plural.to_owned();
+    intruder.spec.names.kind = kind.to_owned();
+    intruder
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_does_not_touch_what_is_built_in() {
+    let hub = Hub::start().await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(hub.client.clone());
+    let ingresses: Api<Ingress> = Api::default_namespaced(hub.client.clone());
+    let secrets: Api<Secret> = Api::default_namespaced(hub.client.clone());
+    let post = PostParams::default();
+    let backend = json!({"service": {"name": "a", "port": {"number": 1}}});
+    let ingress = json!({"metadata": {"name": "a"}, "spec": {"defaultBackend": backend}});
+    ingresses.create(&post, &serde_json::from_value(ingress).unwrap()).await.unwrap();
+    let secret = json!({"metadata": {"name": "a"}, "stringData": {"a": "1"}});
+    secrets.create(&post, &serde_json::from_value(secret).unwrap()).await.unwrap();
+
+    for intruder in [
+        intruder("ingresses", "Ingress", "networking.k8s.io"),
+        intruder("secrets", "Secret", "events.k8s.io"),
+    ] {
+        let name = intruder.metadata.name.clone().unwrap();
+        definitions.create(&post, &intruder).await.unwrap();
+        // Whoever says that it is established is not believed.
+        let lie = json!({"status": {
+            "acceptedNames": intruder.spec.names,
+            "conditions": [{
+                "type": "Established", "status": "True", "reason": "a", "message": "b",
+                "lastTransitionTime": "2020-01-01T00:00:00Z",
+            }],
+        }});
+        let params = PatchParams::default();
+        definitions.patch_status(&name, &params, &Patch::Merge(lie)).await.unwrap();
+        let found = definitions.get_status(&name).await.unwrap();
+        let conditions = found.status.unwrap().conditions.unwrap();
+        let holds = |kind: &str| conditions.iter().find(|it| it.type_ == kind).unwrap();
+        assert_eq!(holds("NamesAccepted").reason.as_deref(), Some("GroupConflict"));
+        assert_eq!(holds("Established").status, "False");
+
+        let group = &intruder.spec.group;
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", "Widget"));
+        let kind = ApiResource { plural: "secrets".to_owned(), ..kind };
+        let objects: Api<DynamicObject> = Api::default_namespaced_with(hub.client.clone(), &kind);
+        assert!(objects.list(&ListParams::default()).await.is_err(), "it is served");
+        assert!(ingresses.get("a").await.unwrap().spec.unwrap().default_backend.is_some());
+
+        definitions.delete(&name, &DeleteParams::default()).await.unwrap();
+        gone(&definitions, &name).await;
+        ingresses.get("a").await.expect("it is nobody else's");
+        secrets.get("a").await.expect("it is nobody else's");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_that_could_not_be_accepted_at_once_is_so_later() {
+    let (store, hub) = TrickStore::serve("").await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(hub.client.clone());
+    store.fail(Some(Failing::Updates("apiextensions.k8s.io/")));
+    definitions.create(&PostParams::default(), &definition()).await.expect("it was written");
+    // Who follows the changes of others has tried too.
+    store.has_failed(2).await;
+    store.fail(None);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    let widgets: Api<DynamicObject> = Api::default_namespaced_with(hub.client.clone(), &kind);
+    while widgets.list(&ListParams::default()).await.is_err() {
+        assert!(Instant::now() < deadline, "it is not served");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

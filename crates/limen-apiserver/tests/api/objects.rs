@@ -1,13 +1,15 @@
 //! Writing and deleting objects.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Error};
+use limen_store::{Expect, Store, Txn, WriteOp};
 use serde_json::json;
 
-use crate::server::{Hub, config_map};
+use crate::server::{Hub, config_map, options, store};
 
 #[track_caller]
 fn assert_refused<T>(result: Result<T, Error>, code: u16, reason: &str) -> String {
@@ -135,7 +137,7 @@ async fn what_is_owned_goes_with_its_owner() {
 }
 
 /// Makes `owners` the owners of an object, each of which waits for it when it goes.
-async fn give_owners(objects: &Api<ConfigMap>, name: &str, owners: &[&ConfigMap]) {
+pub(crate) async fn give_owners(objects: &Api<ConfigMap>, name: &str, owners: &[&ConfigMap]) {
     let reference = |owner: &&ConfigMap| {
         json!({
             "apiVersion": "v1", "kind": "ConfigMap", "name": owner.metadata.name,
@@ -226,6 +228,43 @@ async fn services_get_addresses_that_nobody_else_has() {
     assert!(message.contains("provided IP is already allocated"), "{message}");
     services.delete("first", &DeleteParams::default()).await.unwrap();
     services.create(&PostParams::default(), &taken).await.expect("the address is free again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_ports_are_handed_out_once_and_until_there_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(store(folder.path()));
+    let settings = options(folder.path(), store.clone());
+    let hub = Hub::start_with(folder, settings).await;
+    let services: Api<Service> = Api::default_namespaced(hub.client.clone());
+    let create = async |name: &str, ports: serde_json::Value| {
+        let service =
+            json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": ports}});
+        let service: Service = serde_json::from_value(service).unwrap();
+        services.create(&PostParams::default(), &service).await
+    };
+    let twice = json!([
+        {"name": "a", "port": 1, "nodePort": 30000},
+        {"name": "b", "port": 2, "nodePort": 30000, "protocol": "UDP"},
+    ]);
+    let message = assert_refused(create("twice", twice).await, 422, "Invalid");
+    assert!(message.contains("provided port is already allocated"), "{message}");
+
+    // Others have all ports but two.
+    let key = |port: usize| format!("allocations/ports/{port}");
+    let all = (30_000..32_766).fold(Txn::default(), |txn, port| {
+        txn.and(key(port), Expect::Absent, WriteOp::Put { value: "x".into(), ttl: None })
+    });
+    store.commit(all).await.unwrap();
+    let two = json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}]);
+    let created = create("two", two).await.unwrap();
+    let ports = created.spec.unwrap().ports.unwrap();
+    let mut ports: Vec<i32> = ports.iter().filter_map(|port| port.node_port).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [32_766, 32_767]);
+    let none = create("none", json!([{"port": 1}])).await;
+    let message = assert_refused(none, 500, "InternalError");
+    assert!(message.contains("failed to allocate a nodePort: range is full"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

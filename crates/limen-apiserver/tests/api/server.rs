@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -10,6 +11,8 @@ use limen_apiserver::{Server, ServerOptions};
 use limen_store::{RedbOptions, RedbStore, Store};
 use serde_json::json;
 use tempfile::TempDir;
+
+use crate::trick_store::{Failing, TrickStore};
 
 pub(crate) struct Hub {
     pub(crate) server: Server,
@@ -123,4 +126,26 @@ async fn strangers_see_health_and_version_only() {
         let refusal = get(path).await.unwrap_err().to_string();
         assert!(refusal.contains("system:anonymous"), "{path}: {refusal}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_ready_while_its_store_answers() {
+    let (store, hub) = TrickStore::serve("").await;
+    let get = async |path: &str| {
+        let request = http::Request::get(path).body(kube::client::Body::empty()).unwrap();
+        hub.client.send(request).await.unwrap().status().as_u16()
+    };
+    let becomes = async |code: u16| {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while get("/readyz").await != code {
+            assert!(Instant::now() < deadline, "/readyz does not become {code}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert_eq!(get("/readyz").await, 200);
+    store.fail(Some(Failing::Gets));
+    becomes(500).await;
+    assert_eq!(get("/livez").await, 200);
+    store.fail(None);
+    becomes(200).await;
 }

@@ -1,11 +1,14 @@
 //! Tokens of service accounts, and reviews of them.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use kube::api::DeleteParams;
+use limen_store::{Store, Txn};
 use serde_json::{Value, json};
 
-use crate::server::Hub;
+use crate::server::{Hub, options, store};
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
@@ -45,6 +48,35 @@ async fn a_token_is_known_as_long_as_its_account() {
     let status = review(&hub, token, json!([])).await;
     assert_ne!(status["authenticated"], true, "{status}");
     assert!(status.get("user").is_none_or(|user| user.get("username").is_none()), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_ends_while_its_account_is_still_being_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(store(folder.path()));
+    let settings = options(folder.path(), store.clone());
+    let hub = Hub::start_with(folder, settings).await;
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(hub.client.clone());
+    let robot = json!({"metadata": {"name": "robot", "finalizers": ["example.com/slow"]}});
+    let robot = serde_json::from_value(robot).unwrap();
+    accounts.create(&Default::default(), &robot).await.unwrap();
+    let path = "/api/v1/namespaces/default/serviceaccounts/robot/token";
+    let issued = post(&hub, path, json!({})).await;
+    let token = issued["status"]["token"].as_str().unwrap();
+    accounts.delete("robot", &DeleteParams::default()).await.unwrap();
+    // For a minute, what it began may be finished.
+    assert_eq!(review(&hub, token, json!([])).await["authenticated"], true);
+
+    let key = "core/serviceaccounts/default/robot";
+    let entry = store.get(key.as_bytes(), None).await.unwrap().unwrap();
+    let mut account: Value = serde_json::from_slice(&entry.value).unwrap();
+    assert!(account["metadata"]["deletionTimestamp"].is_string(), "{account}");
+    account["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into();
+    store.commit(Txn::update(key, account.to_string(), entry.modified)).await.unwrap();
+    let status = review(&hub, token, json!([])).await;
+    assert_ne!(status["authenticated"], true, "{status}");
+    let refusal = hub.client_with(token).apiserver_version().await.unwrap_err().to_string();
+    assert!(refusal.contains("Unauthorized"), "{refusal}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -54,6 +54,28 @@ async fn a_watch_shows_what_comes_to_match_and_what_ceases_to() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_from_the_future_is_told_to_start_over() {
+    let hub = Hub::start().await;
+    let objects = hub.config_maps();
+    let newest = objects.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    let newest: u64 = newest.metadata.resource_version.unwrap().parse().unwrap();
+    let next = |version: u64| {
+        let objects = objects.clone();
+        async move {
+            let version = version.to_string();
+            let mut watch = objects.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+            objects.delete("a", &DeleteParams::default()).await.unwrap();
+            let next = tokio::time::timeout(Duration::from_secs(30), watch.next()).await;
+            shown(next.unwrap().unwrap().unwrap())
+        }
+    };
+    assert_eq!(next(newest).await, ("DELETED", "a".to_owned()), "it is not in the future");
+    objects.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    // As of a store that has been replaced by a backup since.
+    assert_eq!(next(newest + 1000).await, ("ERROR", "Expired".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_the_server_ends_watches() {
     let hub = Hub::start().await;
     let objects = hub.config_maps();

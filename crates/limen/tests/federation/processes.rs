@@ -1,7 +1,6 @@
 //! Hubs and members as processes, which end with the test.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct ApiServer {
     process: Option<Child>,
     folder: TempDir,
+    /// 0 until it is started for the first time.
     port: u16,
     /// Federates nothing: a member.
     api_only: bool,
@@ -36,9 +36,8 @@ impl ApiServer {
     }
 
     fn start(api_only: bool) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Self { process: None, folder, port, api_only };
+        let mut server = Self { process: None, folder, port: 0, api_only };
         server.start_again();
         server
     }
@@ -67,7 +66,9 @@ impl ApiServer {
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
         self.process = Some(process);
-        assert!(line.starts_with("The hub is ready at https://127.0.0.1:"), "{line}");
+        let port = line.strip_prefix("The hub is ready at https://127.0.0.1:");
+        let port = port.and_then(|rest| rest.split(' ').next()?.parse().ok());
+        self.port = port.unwrap_or_else(|| panic!("{line}"));
         // What it says later must not fill the pipe.
         std::thread::spawn(move || output.read_to_string(&mut String::new()));
     }

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use kube::Client;
 
-use crate::process::{Process, free_port};
+use crate::process::Process;
 
 /// A hub that keeps its things in a folder.
 pub(crate) fn hub(folder: &Path) -> Process {
-    let listen = format!("127.0.0.1:{}", free_port());
-    Process::start(&["hub", "--data-dir", folder.to_str().unwrap(), "--listen", &listen])
+    let folder = folder.to_str().unwrap();
+    Process::start(&["hub", "--data-dir", folder, "--listen", "127.0.0.1:0"])
 }
 
 /// A client of the hub that keeps its things in a folder.

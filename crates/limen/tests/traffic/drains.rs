@@ -18,12 +18,10 @@ fn drained(global: &Value) -> u64 {
 async fn a_drain_is_gradual_lets_requests_finish_and_can_be_taken_back() {
     let mut world = World::start().await;
     let gateway = world.gateway(|_| {}).await;
-    // Less than two pods say that they can take, so that nobody is sent further away for that.
-    let crowd = Crowd::gather(&[gateway], 8, Duration::from_millis(200));
-    crowd.settled(60, BERLIN).await;
 
-    // A request that is still under way when nothing is sent there any more.
-    let slow = Behaviour { slow_milliseconds: 8_000, ..Behaviour::default() };
+    // A request that is still under way when nothing is sent there any more. It is the only one, so
+    // that it is this one that has arrived.
+    let slow = Behaviour { slow_milliseconds: 15_000, ..Behaviour::default() };
     let before = world.answered_by(BERLIN);
     world.behave(BERLIN, slow);
     let long = tokio::spawn(async move { Connection::new(gateway).shop().await });
@@ -33,6 +31,9 @@ async fn a_drain_is_gradual_lets_requests_finish_and_can_be_taken_back() {
     })
     .await;
     world.behave(BERLIN, Behaviour::default());
+    // Less than two pods say that they can take, so that nobody is sent further away for that.
+    let crowd = Crowd::gather(&[gateway], 8, Duration::from_millis(200));
+    crowd.settled(60, BERLIN).await;
 
     let options = Drain {
         cluster: BERLIN.to_owned(),

@@ -122,6 +122,23 @@ fn an_established_definition_stays_so_and_keeps_its_times() {
 }
 
 #[test]
+fn a_definition_in_a_group_of_the_server_gets_no_names_and_loses_those_it_has() {
+    let mut own = definition("ones", &json!({"kind": "One"}));
+    own["status"] = accept(&own, &Taken::default(), NOW);
+    let taken = Taken { group: true, ..Taken::default() };
+    let status = accept(&own, &taken, "later");
+    assert_eq!(status["acceptedNames"], json!({"plural": "", "kind": ""}));
+    let conditions = status["conditions"].as_array().unwrap();
+    let found: Vec<_> = conditions.iter().map(|it| (&it["type"], &it["status"])).collect();
+    assert_eq!(
+        found,
+        [(&json!("NamesAccepted"), &json!("False")), (&json!("Established"), &json!("False"))]
+    );
+    own["status"] = status.clone();
+    assert_eq!(accept(&own, &taken, "even later"), status, "it stays as it is");
+}
+
+#[test]
 fn each_served_version_is_a_type() {
     let mut definition = definition("ones", &json!({"kind": "One", "shortNames": ["o"]}));
     let first = definition["spec"]["versions"][0].clone();
