@@ -145,7 +145,8 @@ async fn a_watch_waits_for_its_turn_to_begin_and_leaves_its_seat() {
     for _ in 0..460 {
         asking.spawn(watch(greedy.clone()));
     }
-    let refused = asking.join_next().await.unwrap().unwrap();
+    let refused = tokio::time::timeout(Duration::from_secs(60), asking.join_next()).await;
+    let refused = refused.expect("somebody is refused").unwrap().unwrap();
     assert_eq!(refused.status(), 429, "there is room for 460");
 
     // Watches that have begun and go on are in nobody's way.
