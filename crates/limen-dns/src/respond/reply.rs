@@ -286,7 +286,8 @@ impl<'a> Reply<'a> {
             0, kind_high, kind_low, size_high, size_low, high_rcode, 0, dnssec_ok, 0, 0, 0,
         ]);
         let start = self.out.len();
-        let refused = self.rcode == Rcode::Refused;
+        // Who is turned away gets no more than they sent.
+        let refused = matches!(self.rcode, Rcode::FormErr | Rcode::NotImp | Rcode::Refused);
         if let Some(subnet) = &edns.subnet {
             write_subnet(subnet, self.scope, self.out);
         }

@@ -154,6 +154,7 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
         Just(16),
         Just(43),
         Just(48),
+        120_u16..260,
         any::<u16>()
     ];
     let option = (any::<u16>(), prop::collection::vec(any::<u8>(), 0..44));
@@ -223,6 +224,20 @@ fn check(responder: &mut Responder, packet: &[u8], transport: Transport) {
         assert!(out.len() <= packet.len(), "{} bytes for {}", out.len(), packet.len());
     }
     walk(&out);
+}
+
+#[test]
+fn who_is_turned_away_gets_no_more_than_they_sent() {
+    let mut responder = responder_of(Zones::default(), true);
+    for kind in 0..=300_u16 {
+        for cookie in [8_u8, 17, 40] {
+            let mut packet = b"\xAB\xCD\x01\0\0\x01\0\0\0\0\0\x01\0".to_vec();
+            packet.extend([(kind >> 8) as u8, kind as u8, 0, 1]);
+            packet.extend([0, 0, 41, 4, 208, 0, 0, 0, 0, 0, cookie + 4, 0, 10, 0, cookie]);
+            packet.extend(vec![0; usize::from(cookie)]);
+            check(&mut responder, &packet, Transport::Udp);
+        }
+    }
 }
 
 /// Every record is whole, and nothing is left over.
