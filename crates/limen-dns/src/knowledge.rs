@@ -45,6 +45,11 @@ impl Probe {
 pub(crate) struct Asked(Arc<Probe>);
 
 impl Asked {
+    /// Of a probe that all equal ones are.
+    pub(crate) fn new(probe: Arc<Probe>) -> Self {
+        Self(probe)
+    }
+
     pub(crate) fn probe(&self) -> &Arc<Probe> {
         &self.0
     }
@@ -61,27 +66,6 @@ impl Eq for Asked {}
 impl Hash for Asked {
     fn hash<H: Hasher>(&self, state: &mut H) {
         Arc::as_ptr(&self.0).hash(state);
-    }
-}
-
-/// All probes that are wanted.
-#[derive(Default)]
-pub(crate) struct Probes(HashSet<Arc<Probe>>);
-
-impl Probes {
-    /// The one that all equal ones are.
-    pub(crate) fn one(&mut self, probe: Probe) -> Asked {
-        if let Some(known) = self.0.get(&probe) {
-            return Asked(known.clone());
-        }
-        let new = Arc::new(probe);
-        self.0.insert(new.clone());
-        Asked(new)
-    }
-
-    /// Forgets those that nobody else holds.
-    pub(crate) fn forget_unused(&mut self) {
-        self.0.retain(|probe| Arc::strong_count(probe) > 1);
     }
 }
 

@@ -30,6 +30,7 @@ mod place;
 mod query_log;
 mod respond;
 mod server;
+mod shared;
 mod stamp;
 mod transfer;
 mod update;

@@ -3,7 +3,7 @@
 use crate::global::{Target, Verdict};
 
 /// How good a candidate a target is, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Readiness {
     /// It should get requests.

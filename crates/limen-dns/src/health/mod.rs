@@ -99,7 +99,7 @@ impl Health {
         let hosts = || zones.nodes.values().filter_map(|node| node.host.as_ref());
         let mut wanted: HashSet<&Asked, FixedState> = HashSet::default();
         if self.enabled {
-            wanted.extend(hosts().flat_map(|host| host.plan.probes.iter().flatten()));
+            wanted.extend(hosts().flat_map(|host| host.plan.questions.probes.iter().flatten()));
         }
         self.probes.retain(|probe, task| keep(wanted.contains(probe), task));
         self.knowledge.answering.retain(|probe, _| wanted.contains(probe));

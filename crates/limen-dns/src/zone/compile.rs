@@ -15,8 +15,9 @@ use super::host::{Host, HostPlan, Ttls};
 use super::parts::{Wrong, ZoneParts};
 use super::records::{RrSet, txt};
 use super::services::{Federation, Services};
+use super::standing::{InCommon, Judge};
 use super::{Apex, Node, Nodes, Zones};
-use crate::knowledge::{Knowledge, Probes};
+use crate::knowledge::Knowledge;
 use crate::wire::{kind, name};
 
 /// Challenges are there for minutes, and asked for right after they have changed.
@@ -38,8 +39,7 @@ pub(crate) struct Compiler {
     defaults: ZoneDefaults,
     /// The last state of each object that could be used.
     good: HashMap<Key, (Arc<DnsZoneSpec>, Arc<ZoneParts>)>,
-    pub(super) hosts: HashMap<Arc<[u8]>, Arc<Host>>,
-    pub(super) probes: Probes,
+    pub(super) in_common: InCommon,
     pub(super) next_id: u64,
     /// What the last zones were made of.
     pub(super) last: Option<Last>,
@@ -72,8 +72,7 @@ impl Compiler {
         Self {
             defaults,
             good: HashMap::new(),
-            hosts: HashMap::new(),
-            probes: Probes::default(),
+            in_common: InCommon::default(),
             next_id: 0,
             last: None,
         }
@@ -91,12 +90,18 @@ impl Compiler {
         if let Some(patched) = self.patch(objects, knowledge, before) {
             return patched;
         }
-        let mut zones = self.all(objects, knowledge, serial);
+        let mut zones = self.all(objects, knowledge, before, serial);
         zones.vantages = before.vantages.clone();
         (zones, Renewed::All)
     }
 
-    fn all(&mut self, objects: &Arc<Objects>, knowledge: &Knowledge, serial: u32) -> Zones {
+    fn all(
+        &mut self,
+        objects: &Arc<Objects>,
+        knowledge: &Knowledge,
+        before: &Zones,
+        serial: u32,
+    ) -> Zones {
         let mut zones = Zones::default();
         let mut records = Sets::new();
         let mut services = Services::default();
@@ -138,7 +143,7 @@ impl Compiler {
             zones.problems.extend(told);
             cut.is_none()
         });
-        self.add_hosts(claims, &mut records, knowledge, &mut zones);
+        self.add_hosts(claims, &mut records, knowledge, before, &mut zones);
         for (name, sets) in records {
             let zone = zone_of(&name, &zones.apexes).unwrap_or_default() as u16;
             let node = Node { zone, records: sets.into(), ..Node::default() };
@@ -156,22 +161,23 @@ impl Compiler {
         claims: Claims<'_>,
         records: &mut Sets,
         knowledge: &Knowledge,
+        before: &Zones,
         zones: &mut Zones,
     ) {
-        let mut hosts = HashMap::with_capacity(claims.len());
+        let mut judge = Judge::new(knowledge);
+        zones.nodes.reserve(claims.len());
         for (name, (text, globals)) in claims {
             let Some(zone) = zone_of(&name, &zones.apexes) else { continue };
             let beside = records.remove(&name).unwrap_or_default();
             let ttls = zones.apexes[zone].ttls;
-            let host = self.host(&name, text, &globals, beside.is_empty(), knowledge, ttls);
+            let known = before.nodes.get(&name).and_then(|node| node.host.as_ref());
+            let plan = self.plan(known, text, &globals, beside.is_empty());
+            let host = self.host(known, plan, &mut judge, ttls);
             let beside = allowed_beside(text, beside, &mut zones.problems);
-            hosts.insert(name.clone(), host.clone());
+            zones.hosts += 1;
             let (zone, records) = (zone as u16, beside.into());
             zones.nodes.insert(name, Node { zone, records, host: Some(host), ..Node::default() });
         }
-        zones.hosts = hosts.len();
-        self.hosts = hosts;
-        self.probes.forget_unused();
     }
 
     /// Every zone's parts: of objects, and of zones that were only named at the start.
@@ -230,21 +236,28 @@ impl Compiler {
         all
     }
 
-    fn host(
+    /// The plan of a host, which is the one before if that is made of the same.
+    fn plan(
         &mut self,
-        name: &Arc<[u8]>,
+        before: Option<&Arc<Host>>,
         text: &str,
         globals: &[Arc<Global>],
         alone: bool,
-        knowledge: &Knowledge,
+    ) -> Arc<HostPlan> {
+        let same = |plan: &&Arc<HostPlan>| plan.alone == alone && plan.is_made_of(globals);
+        let known = before.map(|host| &host.plan).filter(same).cloned();
+        known.unwrap_or_else(|| Arc::new(HostPlan::new(text, globals, alone, &mut self.in_common)))
+    }
+
+    /// The host as it is now, which is the one before if that is the same.
+    pub(super) fn host(
+        &mut self,
+        before: Option<&Arc<Host>>,
+        plan: Arc<HostPlan>,
+        judge: &mut Judge<'_>,
         ttls: Ttls,
     ) -> Arc<Host> {
-        let before = self.hosts.get(name);
-        let same = |plan: &&Arc<HostPlan>| plan.alone == alone && plan.is_made_of(globals);
-        let plan = before.map(|host| &host.plan).filter(same).cloned();
-        let plan =
-            plan.unwrap_or_else(|| Arc::new(HostPlan::new(text, globals, alone, &mut self.probes)));
-        let host = Host::new(self.next_id, plan, knowledge, ttls);
+        let host = Host::new(self.next_id, plan, judge, ttls);
         match before {
             Some(before) if before.is_like(&host) => before.clone(),
             _ => {

@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use limen_core::decide::{OwnKnowledge, Readiness, readiness};
-use limen_core::global::{Backend, DnsRules, Global, Target, TrafficRules, Verdict, for_host};
+use limen_core::decide::Readiness;
+use limen_core::global::{Backend, DnsRules, Global, Target, TrafficRules, for_host};
 
-use crate::knowledge::{Asked, Knowledge, Probe, Probes};
+use super::standing::{InCommon, Judge, Questions, Standing};
+use crate::knowledge::Knowledge;
 use crate::wire::name;
 
 /// A host, and how well its clusters are. A new one is made whenever that changes.
@@ -17,7 +18,7 @@ pub(crate) struct Host {
     pub(crate) id: u64,
     pub(crate) plan: Arc<HostPlan>,
     /// How good a candidate each target is.
-    pub(crate) readiness: Vec<Readiness>,
+    pub(crate) readiness: Arc<[Readiness]>,
     pub(crate) ways: Arc<[Ways]>,
     /// Whether some cluster can only be answered as an alias.
     pub(crate) aliases: bool,
@@ -38,8 +39,8 @@ pub(crate) struct HostPlan {
     pub(super) alone: bool,
     /// Whether an answer may be another name.
     pub(crate) may_alias: bool,
-    /// By target: what is asked of its addresses. Nothing where gateways know already.
-    pub(crate) probes: Vec<Vec<Asked>>,
+    /// What has to be found out about its targets.
+    pub(crate) questions: Arc<Questions>,
     /// The ways into its clusters, unless some of them have to be looked up.
     ways: Option<Arc<[Ways]>>,
     /// Makes the networks that one host sends to a cluster others than those of another host.
@@ -47,7 +48,7 @@ pub(crate) struct HostPlan {
 }
 
 /// The ways into one cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ways {
     pub(crate) four: Vec<Ipv4Addr>,
     pub(crate) six: Vec<Ipv6Addr>,
@@ -73,7 +74,7 @@ impl HostPlan {
         host: &str,
         globals: &[Arc<Global>],
         alone: bool,
-        known: &mut Probes,
+        known: &mut InCommon,
     ) -> Self {
         let backend = for_host(globals.iter().map(|global| &**global), host);
         // Of several roots that claim one host the first, in the order of their names, has the say.
@@ -81,30 +82,30 @@ impl HostPlan {
         let dns = rules.dns.clone().unwrap_or_default();
         let may_alias = alone && dns.clusters <= 1;
         let hash = FixedState::default().hash_one(host.to_ascii_lowercase()) as u32;
-        let targets = &backend.targets;
-        let probes = targets.iter().map(|target| probes(target, &rules, host, known)).collect();
-        let (name, globals) = (host.into(), globals.to_vec());
+        let questions = Questions::new(&backend.targets, &rules, host, known);
+        let (name, globals, ways) = (host.into(), globals.to_vec(), None);
         let mut plan =
-            Self { name, globals, backend, rules, dns, alone, may_alias, probes, ways: None, hash };
+            Self { name, globals, backend, rules, dns, alone, may_alias, questions, ways, hash };
         if plan.names_to_look_up().next().is_none() {
-            plan.ways = Some(plan.ways(&Knowledge::default()));
+            plan.ways = Some(known.ways.one(plan.ways(&Knowledge::default())));
         }
         plan
     }
 
-    fn ways(&self, knowledge: &Knowledge) -> Arc<[Ways]> {
+    fn ways(&self, knowledge: &Knowledge) -> Vec<Ways> {
         let targets = self.backend.targets.iter();
         targets.map(|target| ways(target, self.may_alias, knowledge)).collect()
     }
 
     /// Whether what it leads to depends on what the server finds out by itself.
     pub(super) fn asks(&self) -> bool {
-        self.ways.is_none() || self.probes.iter().any(|probes| !probes.is_empty())
+        self.ways.is_none() || self.questions.asks()
     }
 
     /// Whether the same has to be found out for it as for another.
     pub(super) fn asks_like(&self, other: &Self) -> bool {
-        self.probes == other.probes && self.names_to_look_up().eq(other.names_to_look_up())
+        self.questions.probes == other.questions.probes
+            && self.names_to_look_up().eq(other.names_to_look_up())
     }
 
     /// Host names of ways in whose addresses have to be known.
@@ -123,16 +124,10 @@ impl HostPlan {
 
 impl Host {
     /// The host as it is with what is known now.
-    pub(super) fn new(id: u64, plan: Arc<HostPlan>, knowledge: &Knowledge, ttls: Ttls) -> Self {
-        let targets = &plan.backend.targets;
-        let states: Vec<Readiness> = targets
-            .iter()
-            .zip(&plan.probes)
-            .map(|(target, probes)| readiness(target, own(probes, knowledge)))
-            .collect();
-        let ways = plan.ways.clone().unwrap_or_else(|| plan.ways(knowledge));
-        let calm = states.iter().all(|state| *state == Readiness::Ready)
-            && targets.iter().all(|target| target.drained_percent == 0);
+    pub(super) fn new(id: u64, plan: Arc<HostPlan>, judge: &mut Judge<'_>, ttls: Ttls) -> Self {
+        let Standing { readiness, calm } = judge.judge(&plan.questions);
+        let knowledge = judge.knowledge;
+        let ways = plan.ways.clone().unwrap_or_else(|| plan.ways(knowledge).into());
         let dns = &plan.dns;
         let ttl = if calm {
             dns.ttl_seconds.unwrap_or(ttls.calm)
@@ -145,7 +140,7 @@ impl Host {
         let nowhere = ways.iter().all(|ways| *ways == Ways::default());
         let waits =
             nowhere && plan.names_to_look_up().any(|name| !knowledge.addresses.contains_key(name));
-        Self { id, plan, readiness: states, ways, aliases, waits, ttl }
+        Self { id, plan, readiness, ways, aliases, waits, ttl }
     }
 
     /// Whether it is the same as another but for its number.
@@ -156,30 +151,6 @@ impl Host {
             && self.waits == other.waits
             && self.ttl == other.ttl
     }
-}
-
-fn probes(target: &Target, rules: &TrafficRules, host: &str, known: &mut Probes) -> Vec<Asked> {
-    // Only what is asked for: clients may reach what this server does not.
-    let Some(check) = rules.asked_check() else { return Vec::new() };
-    if target.verdicts.edge != Verdict::Unknown {
-        return Vec::new();
-    }
-    let addresses = target.addresses.iter();
-    addresses.map(|address| known.one(Probe::new(address, check, host))).collect()
-}
-
-/// What the server has found out about a target: that one address answers, that none does, or
-/// nothing yet.
-fn own(probes: &[Asked], knowledge: &Knowledge) -> OwnKnowledge {
-    let mut own = OwnKnowledge::None;
-    for probe in probes {
-        match knowledge.answering.get(probe) {
-            Some(true) => return OwnKnowledge::Answers,
-            Some(false) => own = OwnKnowledge::Silent,
-            None => return OwnKnowledge::None,
-        }
-    }
-    own
 }
 
 fn ways(target: &Target, may_alias: bool, knowledge: &Knowledge) -> Ways {

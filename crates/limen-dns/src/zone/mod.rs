@@ -6,6 +6,7 @@ mod parts;
 mod patch;
 mod records;
 mod services;
+mod standing;
 #[cfg(test)]
 mod tests;
 

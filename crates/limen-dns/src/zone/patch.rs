@@ -12,17 +12,16 @@ use limen_api::source::{Key, Objects};
 use limen_core::global::Global;
 
 use super::compile::{Compiler, Renewed};
-use super::host::{Host, HostPlan};
+use super::host::HostPlan;
 use super::records::RrSet;
 use super::services::{Federation, Services};
-use super::{Node, Zones};
+use super::standing::Judge;
+use super::{Node, Nodes, Zones};
 use crate::knowledge::Knowledge;
 use crate::wire::name;
 
 /// An object before and after a change.
 type Changed<'a> = (&'a Key, &'a Arc<Global>, &'a Arc<Global>);
-/// Nodes that are others than before, by name.
-type Fresh = BTreeMap<Arc<[u8]>, Node>;
 
 impl Compiler {
     /// The zones before, with what has changed. Nothing if more than that may be different.
@@ -43,25 +42,27 @@ impl Compiler {
             return None;
         }
         let changed = changed(&last.objects, objects)?;
-        let mut fresh = Fresh::new();
+        let mut fresh = Nodes::default();
         for (name, zone) in &last.federations {
             let federation = Federation { name, zone: &zone.zone, ttls: zone.ttls };
             add_services(&changed, &federation, knowledge, before, &mut fresh)?;
         }
+        let mut judge = Judge::new(knowledge);
         let mut questions = false;
         for (name, plan) in self.plans(&changed, before)? {
-            questions |= self.hosts.get(&name).is_some_and(|host| !host.plan.asks_like(&plan));
-            self.renew(name, plan, knowledge, before, &mut fresh)?;
+            let node = before.nodes.get(&name)?;
+            let host = node.host.as_ref();
+            questions |= host.is_some_and(|host| !host.plan.asks_like(&plan));
+            self.renew(&name, node, plan, &mut judge, before, &mut fresh);
         }
         if known != now {
-            for (name, plan) in self.asking() {
-                if !fresh.contains_key(&name) {
-                    self.renew(name, plan, knowledge, before, &mut fresh)?;
+            for (name, node) in &before.nodes {
+                // Those that depend on what the server finds out.
+                let plan = node.host.as_ref().map(|host| &host.plan).filter(|plan| plan.asks());
+                if let Some(plan) = plan.filter(|_| !fresh.contains_key(name)) {
+                    self.renew(name, node, plan.clone(), &mut judge, before, &mut fresh);
                 }
             }
-        }
-        if questions {
-            self.probes.forget_unused();
         }
         self.last = Some(super::compile::Last { objects: objects.clone(), knowledge: now, ..last });
         let mut zones: Vec<u16> = fresh.values().map(|node| node.zone).collect();
@@ -94,38 +95,28 @@ impl Compiler {
         }
         let plan = |(name, globals): (Arc<[u8]>, Vec<Arc<Global>>)| {
             let known = &before.nodes.get(&name)?.host.as_ref()?.plan;
-            let plan = HostPlan::new(&known.name, &globals, known.alone, &mut self.probes);
+            let plan = HostPlan::new(&known.name, &globals, known.alone, &mut self.in_common);
             Some((name, Arc::new(plan)))
         };
         plans.into_iter().map(plan).collect()
     }
 
-    /// The plans of all hosts that depend on what the server finds out.
-    fn asking(&self) -> Vec<(Arc<[u8]>, Arc<HostPlan>)> {
-        let asking = self.hosts.iter().filter(|(_, host)| host.plan.asks());
-        asking.map(|(name, host)| (name.clone(), host.plan.clone())).collect()
-    }
-
-    /// Makes the host of a name anew, if it is another than before.
+    /// Makes the host of a node anew, if it is another than before.
     fn renew(
         &mut self,
-        name: Arc<[u8]>,
+        name: &Arc<[u8]>,
+        node: &Node,
         plan: Arc<HostPlan>,
-        knowledge: &Knowledge,
+        judge: &mut Judge<'_>,
         before: &Zones,
-        fresh: &mut Fresh,
-    ) -> Option<()> {
-        let node = before.nodes.get(&name)?;
+        fresh: &mut Nodes,
+    ) {
         let ttls = before.apexes[usize::from(node.zone)].ttls;
-        let host = Host::new(self.next_id, plan, knowledge, ttls);
-        if node.host.as_ref().is_some_and(|known| known.is_like(&host)) {
-            return Some(());
+        let known = node.host.as_ref();
+        let host = self.host(known, plan, judge, ttls);
+        if known.is_none_or(|known| !Arc::ptr_eq(known, &host)) {
+            fresh.insert(name.clone(), Node { host: Some(host), ..node.clone() });
         }
-        self.next_id += 1;
-        let host = Arc::new(host);
-        self.hosts.insert(name.clone(), host.clone());
-        fresh.insert(name, Node { host: Some(host), ..node.clone() });
-        Some(())
     }
 }
 
@@ -165,7 +156,7 @@ fn add_services(
     federation: &Federation<'_>,
     knowledge: &Knowledge,
     before: &Zones,
-    fresh: &mut Fresh,
+    fresh: &mut Nodes,
 ) -> Option<()> {
     for (key, old, new) in changed {
         let made = |global: &Arc<Global>| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use limen_api::source::Objects;
 use limen_api::{DnsRecord, DnsZoneSpec};
+use limen_core::decide::Readiness;
 use limen_core::global::{
     Address, Backend, Global, HealthCheck, PathRule, PathType, RootReference, Rule, Target,
     TrafficRules, Verdict,
@@ -148,7 +149,7 @@ proptest! {
                 }
                 Step::Found(answers) => {
                     let asked = before.nodes.values().filter_map(|node| node.host.as_ref());
-                    let asked = asked.flat_map(|host| host.plan.probes.iter().flatten()).next();
+                    let asked = asked.flat_map(|host| host.plan.questions.probes.iter().flatten()).next();
                     if let Some(asked) = asked.cloned() {
                         knowledge.answers(asked, answers);
                     }
@@ -198,4 +199,33 @@ fn a_changed_verdict_touches_one_host_and_nothing_else() {
     };
     let others: Vec<usize> = (0..100).filter(|one| id(&before, *one) != id(&after, *one)).collect();
     assert_eq!(others, [7], "all others keep their numbers, and so what workers remember");
+}
+
+#[test]
+fn what_a_probe_finds_is_judged_once_for_all_hosts_of_the_same_clusters() {
+    let mut objects = Objects::default();
+    for one in 0..100 {
+        let host = format!("h{one}.example.com");
+        let made = Arc::new(global(&[&host], 1, Verdict::Unknown, false));
+        objects.ingresses.insert(key(one), made);
+    }
+    objects.zones.insert(key(0), Arc::new(zone("192.0.2.25")));
+    let objects = Arc::new(objects);
+    let mut compiler = Compiler::new(ZoneDefaults::default());
+    let mut knowledge = Knowledge::default();
+    let (before, _) = compiler.compile(&objects, &knowledge, &Zones::default(), 1);
+    let hosts = |zones: &Zones| -> Vec<Arc<Host>> {
+        zones.nodes.values().filter_map(|node| node.host.clone()).collect()
+    };
+    let asked = hosts(&before)[0].plan.questions.probes[0][0].clone();
+    knowledge.answers(asked, false);
+    let (after, renewed) = compiler.compile(&objects, &knowledge, &before, 2);
+    assert_eq!(renewed, Renewed::Some { zones: vec![0], questions: false });
+    let hosts = hosts(&after);
+    assert_eq!(hosts.len(), 100);
+    for host in &hosts {
+        assert_eq!(*host.readiness, [Readiness::Unhealthy, Readiness::Ready]);
+        assert!(Arc::ptr_eq(&host.readiness, &hosts[0].readiness), "one judgement");
+        assert!(Arc::ptr_eq(&host.ways, &hosts[0].ways), "one list of ways in");
+    }
 }
