@@ -28,12 +28,16 @@ def nginx_upstream(folder):
     {servers} }}"""
 
 
-def nginx_proxy(folder, hosts, paths, workers):
+def nginx_proxy(folder, hosts, paths, workers, tls=True):
+    """Without TLS it loads far sooner: it makes a context of TLS for each server."""
+    secure = lambda more="": f"listen 127.0.0.1:{SECURE['nginx']} ssl http2{more};" if tls else ""
+    certificate = (f"ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem; "
+                   "ssl_protocols TLSv1.2 TLSv1.3;") if tls else ""
     locations = "".join(
         f"location /p{p}/ {{ proxy_pass http://up; }} " for p in range(paths)
     ) + "location / { proxy_pass http://up; }"
     servers = "".join(
-        f"server {{ listen 127.0.0.1:{PORT['nginx']}; listen 127.0.0.1:{SECURE['nginx']} ssl http2; "
+        f"server {{ listen 127.0.0.1:{PORT['nginx']}; {secure()} "
         f"server_name h{h}.bench.test; {locations} }}\n"
         for h in range(hosts)
     )
@@ -48,9 +52,9 @@ def nginx_proxy(folder, hosts, paths, workers):
     proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
     proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
     proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Request-Id $request_id;
-    ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem; ssl_protocols TLSv1.2 TLSv1.3;
+    {certificate}
     server {{ listen 127.0.0.1:{PORT['nginx']} default_server backlog=4096;
-    listen 127.0.0.1:{SECURE['nginx']} ssl http2 default_server backlog=4096; location /status {{ stub_status; }}
+    {secure(" default_server backlog=4096")} location /status {{ stub_status; }}
     location / {{ return 404; }} }}
     {servers} }}"""
 
