@@ -1,7 +1,7 @@
 //! Following all objects of one kind in one cluster, as plain JSON.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use http::Method;
@@ -18,6 +18,8 @@ use crate::object_api::{ObjectApi, escape, kind_path, request};
 const LASTING: u64 = 290;
 /// How long a watch may be silent beyond that before it is given up.
 const GRACE: Duration = Duration::from_secs(20);
+/// A watch that ends sooner has hardly begun.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// What a follower sees.
 #[derive(Debug)]
@@ -55,7 +57,8 @@ pub(crate) async fn follow_used(
     tell: mpsc::Sender<(Arc<Kind>, Seen)>,
 ) {
     let tell = Tell { kind: kind.clone(), to: tell };
-    let mut pause = Pause::default();
+    // Lists and watches fail each for themselves: that one is answered says nothing of the other.
+    let (mut pause, mut watch_pause) = (Pause::default(), Pause::default());
     loop {
         let mut version = match api.list(&kind, &selector).await {
             Ok((objects, version)) => {
@@ -75,25 +78,38 @@ pub(crate) async fn follow_used(
                 if !tell.say(seen).await {
                     return;
                 }
-                pause.before_next(&api, unknown).await;
+                match unknown {
+                    true => pause.in_full(UNKNOWN).await,
+                    false => pause.until_answers(&api).await,
+                }
                 continue;
             }
         };
         // Watches follow each other from version to version; a list is needed only when one of
         // them loses the thread.
         loop {
-            match watch_from(&api, &selector, &mut version, &tell).await {
-                Ok(Ended::InTime) => pause = Pause::default(),
+            let (began, before) = (Instant::now(), version.clone());
+            let ended = watch_from(&api, &selector, &mut version, &tell).await;
+            if version != before {
+                watch_pause = Pause::default();
+            }
+            match ended {
                 Ok(Ended::NotWanted) => return,
-                Ok(Ended::Compacted) => break,
+                Ok(Ended::InTime) if began.elapsed() > AT_ONCE => watch_pause = Pause::default(),
+                Ok(Ended::InTime) => watch_pause.in_full(LEAST).await,
+                Ok(Ended::Compacted) => {
+                    watch_pause.in_full(LEAST).await;
+                    break;
+                }
+                Err(error) if is(&error, 410) || is(&error, 404) => {
+                    watch_pause.in_full(LEAST).await;
+                    break;
+                }
                 Err(error) => {
-                    if is(&error, 410) || is(&error, 404) {
-                        break;
-                    }
                     if !tell.say(Seen::Lost(error)).await {
                         return;
                     }
-                    pause.before_next(&api, false).await;
+                    watch_pause.until_answers(&api).await;
                 }
             }
         }
@@ -160,20 +176,27 @@ async fn watch_from(
     Ok(Ended::InTime)
 }
 
+/// Half of the first pause, in milliseconds: usually, and where the cluster does not know the kind.
+const LEAST: u64 = 100;
+const UNKNOWN: u64 = 2000;
+
 /// How long to wait before trying again: longer each time.
 #[derive(Default)]
 struct Pause(u32);
 
 impl Pause {
-    /// Waits. That a cluster answers is a reason to try at once, unless its answer was that it does
-    /// not know the kind.
-    async fn before_next(&mut self, api: &ObjectApi, unknown: bool) {
+    fn longer(&mut self, least: u64) -> Duration {
         self.0 += 1;
-        let least = if unknown { 2000 } else { 100 };
-        let longest = Duration::from_millis((least << self.0.min(8)).min(30_000));
-        match unknown {
-            true => tokio::time::sleep(longest).await,
-            false => api.wait_for_answers(longest).await,
-        }
+        Duration::from_millis((least << self.0.min(8)).min(30_000))
+    }
+
+    /// Waits until the cluster is known to answer, and no longer than this.
+    async fn until_answers(&mut self, api: &ObjectApi) {
+        api.wait_for_answers(self.longer(LEAST)).await;
+    }
+
+    /// Waits although the cluster answers: it was its answer that was of no use.
+    async fn in_full(&mut self, least: u64) {
+        tokio::time::sleep(self.longer(least)).await;
     }
 }

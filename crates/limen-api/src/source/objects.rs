@@ -26,6 +26,8 @@ pub struct Objects {
     pub challenges: BTreeMap<(String, String), Arc<DnsChallengeSpec>>,
     /// Secrets by namespace and name.
     pub secrets: HashMap<(String, String), Arc<SecretData>>,
+    /// What roots ask for and do not get, and why.
+    pub denied: Vec<String>,
     /// Where zones are written that come from files.
     pub origins: HashMap<Key, Origin>,
 }

@@ -52,6 +52,7 @@ async fn odd_requests_get_the_answers_of_kubernetes() {
         ("GET", maps, one, 406, "but the requested object is a list (*core.ConfigMapList)"),
         ("GET", &everything, json, 200, "ConfigMapList"),
         ("GET", &everything, table, 400, "must be 'Metadata', 'Object', 'None', or empty"),
+        ("GET", "/api/v1/watch/namespaces?timeoutSeconds=1", json, 200, r#"{"type":"ADDED""#),
         (
             "GET",
             "/api/v1/watch/namespaces/default/configmaps?timeoutSeconds=1",

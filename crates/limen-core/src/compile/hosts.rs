@@ -109,9 +109,23 @@ fn withdraw<K: Ord>(claims: &mut BTreeMap<K, BTreeSet<Claim>>, key: &K, claim: &
 }
 
 impl Claims {
+    /// What all of these roots claim.
+    pub fn of<'a>(roots: impl IntoIterator<Item = &'a Root>) -> Self {
+        let mut claims = Self::default();
+        for root in roots {
+            claims.insert(root, &Claim::of(root));
+        }
+        claims
+    }
+
     /// A root claims its hosts. Returns others that this concerns.
     pub fn add(&mut self, root: &Root) -> BTreeSet<Claim> {
         let claim = Claim::of(root);
+        self.insert(root, &claim);
+        self.rivals(root, &claim)
+    }
+
+    fn insert(&mut self, root: &Root, claim: &Claim) {
         for rule in root.rules.iter().filter(|rule| !rule.host.is_empty()) {
             self.hosts.entry(rule.host.clone()).or_default().insert(claim.clone());
         }
@@ -121,7 +135,6 @@ impl Claims {
         for host in certified(root) {
             self.certified.entry(host.clone()).or_default().insert(claim.clone());
         }
-        self.rivals(root, &claim)
     }
 
     /// A root claims nothing any more. Returns others that this concerns.

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::folder::{KeyFolderError, KeyState, ZoneKey};
 use super::key::Key;
 
-/// A key of this zone; nothing if the file is another zone's.
+/// A key of this zone; nothing if the file is another zone's, whoever else can read that.
 pub(super) fn read_key(path: &Path, zone: &str) -> Result<Option<ZoneKey>, KeyFolderError> {
     let (fields, path) = (read_fields(path)?, path.to_owned());
     let malformed = |why: String| KeyFolderError::Malformed { path: path.clone(), why };
@@ -24,6 +24,7 @@ pub(super) fn read_key(path: &Path, zone: &str) -> Result<Option<ZoneKey>, KeyFo
     if !field("zone")?.trim_end_matches('.').eq_ignore_ascii_case(zone.trim_end_matches('.')) {
         return Ok(None);
     }
+    check_mode(&path)?;
     let state = match field("state")? {
         "published" => KeyState::Published,
         "active" => KeyState::Active,
@@ -43,14 +44,20 @@ pub(super) fn read_key(path: &Path, zone: &str) -> Result<Option<ZoneKey>, KeyFo
 
 fn read_fields(path: &Path) -> Result<Vec<(String, String)>, KeyFolderError> {
     let failed = |error| KeyFolderError::Read { path: path.to_owned(), error };
-    let mode = fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
-    // The group may read it: that is how a mounted Secret reaches a process that is not root.
-    if mode & 0o027 != 0 {
-        return Err(KeyFolderError::Exposed { path: path.to_owned(), mode });
-    }
     let text = fs::read_to_string(path).map_err(failed)?;
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     Ok(lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect())
+}
+
+/// Whether nobody can read a file who should not.
+fn check_mode(path: &Path) -> Result<(), KeyFolderError> {
+    let failed = |error| KeyFolderError::Read { path: path.to_owned(), error };
+    let mode = fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
+    // The group may read it: that is how a mounted Secret reaches a process that is not root.
+    match mode & 0o027 {
+        0 => Ok(()),
+        _ => Err(KeyFolderError::Exposed { path: path.to_owned(), mode }),
+    }
 }
 
 pub(super) fn set_state(path: &Path, state: KeyState, now: u64) -> Result<(), KeyFolderError> {

@@ -126,6 +126,9 @@ fn a_key_is_made_once_and_nobody_else_can_read_it() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     let error = bed.keys.signer(ZONE).err().unwrap().to_string();
     assert!(error.contains("(mode 644): chmod 600"), "{error}");
+    assert!(error.contains(path.to_str().unwrap()), "{error}");
+    assert!(bed.keys.signer("example.org").is_ok(), "the key of another zone is no worse for it");
+    assert!(bed.keys.provide(ZONE, NOW).is_err(), "no key is made beside one that cannot be used");
 }
 
 fn zones() -> Zones {

@@ -111,7 +111,9 @@ impl Compiler {
             self.tables.insert(&root);
         }
         self.moved.clear();
-        (self.tables.snapshot(&self.tls), self.shared.take_new_probes())
+        let mut snapshot = self.tables.snapshot(&self.tls);
+        snapshot.problems.extend(objects.denied.iter().cloned());
+        (snapshot, self.shared.take_new_probes())
     }
 
     fn differences<'a>(&mut self, objects: &'a Objects) -> Differences<'a> {

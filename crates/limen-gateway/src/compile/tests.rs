@@ -264,3 +264,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_source_denies_is_said_among_the_problems() {
+    let mut objects = objects([global("a.test", &[1])]);
+    objects.denied = vec!["ns/g1: a.test belongs to somebody else".to_owned()];
+    let (snapshot, _) = compiler().compile(&objects);
+    assert_eq!(snapshot.problems, objects.denied);
+}

@@ -34,11 +34,7 @@ fn certified(namespace: &str, day: usize, host: &str, hosts: &[&str]) -> Root {
 }
 
 fn claims(roots: &[&Root]) -> Claims {
-    let mut claims = Claims::default();
-    for root in roots {
-        claims.add(root);
-    }
-    claims
+    Claims::of(roots.iter().copied())
 }
 
 /// Where nothing has to be proven.

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! Ingress ─┐
-//! Service ─┼─► translate ─► a compiled root for each Ingress, straight to pod addresses
+//! Service ─┼─► translate ─► owners ─► a compiled root for each Ingress, straight to pod addresses
 //! EndpointSlice ─┘
 //! Ingress status ◄─ the addresses that clients reach this gateway by
 //! ```
 
+mod owners;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -140,22 +141,20 @@ impl Member {
     }
 
     fn objects(&self, index: &Index) -> Objects {
-        let mut objects = Objects {
-            secrets: index.secrets.now.clone().into_iter().collect(),
-            ..Objects::default()
-        };
         let place = translate::Place {
             cluster: &self.cluster,
             locality: &self.locality,
             services: &index.services.now,
             slices: translate::by_service(index.slices.now.values()),
         };
-        for (key, ingress) in &index.ingresses.now {
-            if translate::is_ours(ingress, &self.class, index.classes.now.values()) {
-                objects.ingresses.insert(key.clone(), Arc::new(place.global(ingress)));
-            }
-        }
-        objects
+        let ours =
+            index.ingresses.now.values().filter(|ingress| {
+                translate::is_ours(ingress, &self.class, index.classes.now.values())
+            });
+        let asked = ours.map(|ingress| owners::Asked::new(ingress, place.global(ingress)));
+        let (ingresses, denied) = owners::settle(asked.collect());
+        let secrets = index.secrets.now.clone().into_iter().collect();
+        Objects { ingresses, secrets, denied, ..Objects::default() }
     }
 }
 

@@ -92,3 +92,46 @@ async fn a_status_that_cannot_be_written_delays_no_route() {
     next().await;
     running.abort();
 }
+
+#[tokio::test]
+async fn another_namespace_takes_neither_a_host_nor_its_certificate() {
+    let service = tower::service_fn(async |_: Request<Body>| {
+        Ok::<_, Infallible>(Response::new(told(stream::pending().boxed())))
+    });
+    let member = Member {
+        client: Client::new(service, "default"),
+        class: "limen".to_owned(),
+        cluster: "here".to_owned(),
+        locality: Locality::default(),
+        addresses: Vec::new(),
+    };
+    let ingress = |namespace: &str, class: &str, created: &str| -> Ingress {
+        let ingress = json!({
+            "metadata": { "name": "web", "namespace": namespace, "creationTimestamp": created },
+            "spec": { "ingressClassName": class,
+                      "tls": [{ "hosts": ["shop.test"], "secretName": "cert" }],
+                      "rules": [{ "host": "shop.test" }] },
+        });
+        serde_json::from_value(ingress).unwrap()
+    };
+    let mut index = Index::default();
+    for (namespace, class, created) in [
+        ("aaa", "limen", "2026-01-03T00:00:00Z"),
+        ("other", "other", "2026-01-01T00:00:00Z"),
+        ("shop", "limen", "2026-01-02T00:00:00Z"),
+    ] {
+        let key = (namespace.to_owned(), "web".to_owned());
+        index.ingresses.now.insert(key, ingress(namespace, class, created));
+    }
+    let objects = member.objects(&index);
+    let got = objects
+        .ingresses
+        .iter()
+        .map(|((namespace, _), global)| (namespace.as_str(), global.rules.len(), global.tls.len()));
+    let got: Vec<_> = got.collect();
+    assert_eq!(got, [("aaa", 0, 0), ("shop", 1, 1)], "of another class nobody is in the way");
+    assert_eq!(
+        objects.denied,
+        ["aaa/web: shop.test belongs to the Ingress shop/web, which is older"]
+    );
+}
