@@ -207,21 +207,21 @@ fn compare(want: &Value, have: &Value, path: &mut String, found: &mut Vec<String
     if found.len() >= limit {
         return;
     }
-    let mut inside = |part: &str, want: &Value, have: &Value| {
+    let mut inside = |part: &[&str], want: &Value, have: &Value| {
         let length = path.len();
-        path.push_str(part);
+        path.extend(part.iter().copied());
         compare(want, have, path, found, limit);
         path.truncate(length);
     };
     match (want, have) {
         (Value::Object(want), Value::Object(have)) => {
             for (field, value) in want {
-                inside(&format!(".{field}"), value, have.get(field).unwrap_or(&Value::Null));
+                inside(&[".", field], value, have.get(field).unwrap_or(&Value::Null));
             }
         }
         (Value::Array(want), Value::Array(have)) if want.len() == have.len() => {
             for (index, (want, have)) in want.iter().zip(have).enumerate() {
-                inside(&format!("[{index}]"), want, have);
+                inside(&["[", &index.to_string(), "]"], want, have);
             }
         }
         // An API server leaves out what is empty.

@@ -63,7 +63,7 @@ impl Letter {
         }
         for draft in self.events {
             // An Event that is lost is a pity, and no reason to do anything again.
-            if let Err(error) = api.create(&event_kind(), &event(id, object, &draft)).await {
+            if let Err(error) = api.submit(&event_kind(), &event(id, object, &draft)).await {
                 tracing::debug!(root = %id, %error, "an Event could not be written");
             }
         }
@@ -94,15 +94,15 @@ async fn write_report(
 ) -> kube::Result<()> {
     let is = |error: &kube::Error, code: u16| matches!(error, kube::Error::Api(status) if status.code == code);
     if !known {
-        match api.create(&id.kind, report).await {
+        match api.submit(&id.kind, report).await {
             Err(error) if is(&error, 409) => {}
-            other => return other.map(drop),
+            other => return other,
         }
     }
     let owners = &report["metadata"]["ownerReferences"];
     let patch = json!({"metadata": {"ownerReferences": owners}, "spec": report["spec"]});
     match api.merge(id, "", &patch).await {
-        Err(error) if is(&error, 404) => api.create(&id.kind, report).await.map(drop),
+        Err(error) if is(&error, 404) => api.submit(&id.kind, report).await,
         other => other.map(drop),
     }
 }

@@ -136,6 +136,9 @@ impl Leaves {
 
     /// Notes what the member holds. `by_us` says that it is the answer to our own apply.
     pub(crate) fn observe(&mut self, id: &Arc<ObjectId>, object: &Value, by_us: bool) {
+        if by_us && self.is_known(id, object) {
+            return self.settle(id);
+        }
         let held = Held::of(object);
         let before = self.held.get(id);
         if before.is_some_and(|before| newer(&before.held, &held)) {
@@ -169,6 +172,20 @@ impl Leaves {
             _ => true,
         };
         self.held.insert(Arc::clone(id), Entry { held, settled, drift, status, observed });
+        self.doubted.remove(id);
+        self.refused.remove(id);
+    }
+
+    /// A watch has told what our own apply made, before that was answered: it need not be looked at
+    /// again to know that this is how the leaf looks there.
+    fn settle(&mut self, id: &Arc<ObjectId>) {
+        let Some(entry) = self.held.get_mut(id) else { return };
+        match self.wishes.get(id).map(|wish| &wish.want) {
+            Some(Want::Leaf { leaf, .. }) if entry.held.applied.as_deref() == Some(&leaf.hash) => {
+                entry.settled = Some(entry.held.fingerprint);
+            }
+            _ => entry.drift.clear(),
+        }
         self.doubted.remove(id);
         self.refused.remove(id);
     }
@@ -333,4 +350,52 @@ fn is_blank(value: &Value) -> bool {
 fn newer(known: &Held, seen: &Held) -> bool {
     let number = |held: &Held| held.resource_version.parse::<u64>().ok();
     known.uid == seen.uid && matches!((number(known), number(seen)), (Some(a), Some(b)) if a > b)
+}
+
+#[cfg(test)]
+mod tests {
+    use limen_core::leaf::{HASH_ANNOTATION, HUB_LABEL, ROOT_LABEL};
+    use serde_json::json;
+
+    use super::*;
+
+    /// What the member makes of a leaf whose spec it changes by itself.
+    fn completed() -> Value {
+        json!({
+            "metadata": {
+                "uid": "u-1", "resourceVersion": "7",
+                "labels": {HUB_LABEL: "hub", ROOT_LABEL: "root"},
+                "annotations": {HASH_ANNOTATION: "hash"}},
+            "spec": {"size": "two"}})
+    }
+
+    #[test]
+    fn an_answer_settles_a_leaf_also_after_the_watch_has_told_the_same() {
+        let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
+        let id = Arc::new(ObjectId { kind, namespace: None, name: "settings".to_owned() });
+        let leaf = |hash: &str| {
+            let object = json!({"spec": {"size": "one"}});
+            let leaf = Arc::new(Leaf { object, hash: hash.to_owned() });
+            let want = Want::Leaf { leaf, on_conflict: OnConflict::Abort };
+            Some(Wish { root_uid: "root".into(), want })
+        };
+        for told_before in [false, true] {
+            let mut leaves = Leaves::new("hub".to_owned());
+            leaves.wish(id.clone(), leaf("hash"));
+            if told_before {
+                leaves.observe(&id, &completed(), false);
+                let drift = (Action::Update, vec!["spec.size".to_owned()]);
+                assert_eq!(leaves.action(&id), drift, "nobody knows yet who did that");
+            }
+            leaves.observe(&id, &completed(), true);
+            assert_eq!(leaves.action(&id).0, Action::Keep, "told before: {told_before}");
+        }
+        // What is wished by now is another leaf: what was answered is no drift from that.
+        let mut leaves = Leaves::new("hub".to_owned());
+        leaves.wish(id.clone(), leaf("hash"));
+        leaves.observe(&id, &completed(), false);
+        leaves.wish(id.clone(), leaf("newer"));
+        leaves.observe(&id, &completed(), true);
+        assert_eq!(leaves.action(&id), (Action::Update, Vec::new()));
+    }
 }

@@ -7,6 +7,8 @@ use http::{Method, Request};
 use kube::Client;
 use limen_core::federated::{Kind, ObjectId};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde::Deserialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -23,6 +25,9 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'/')
     .add(b'=')
     .add(b'?');
+
+/// The type of what is applied.
+const APPLY: &str = "application/apply-patch+yaml";
 
 /// The name that Limen signs the fields it applies with.
 const FIELD_MANAGER: &str = "limen";
@@ -107,7 +112,7 @@ impl ObjectApi {
     /// Makes an object hold what is given, by server-side apply; others keep their fields.
     pub async fn apply(&self, id: &ObjectId, object: &Value) -> kube::Result<Value> {
         let path = format!("{}?fieldManager={FIELD_MANAGER}&force=true", object_path(id));
-        self.send(Method::PATCH, &path, Some("application/apply-patch+yaml"), Some(object)).await
+        self.send(Method::PATCH, &path, Some(APPLY), Some(object)).await
     }
 
     /// As [`ObjectApi::apply`], but only if there is no such object: `None` if there is one.
@@ -115,10 +120,11 @@ impl ObjectApi {
     /// A version that no object has is as good as none where there is nothing to compare it with,
     /// and a conflict where there is.
     pub async fn apply_new(&self, id: &ObjectId, object: &Value) -> kube::Result<Option<Value>> {
-        let mut object = object.clone();
-        object["metadata"]["resourceVersion"] = json!(NEVER);
-        match self.apply(id, &object).await {
-            Ok(object) => Ok(Some(object)),
+        let path = format!("{}?fieldManager={FIELD_MANAGER}&force=true", object_path(id));
+        let body = serde_json::to_vec(&New(object)).map_err(kube::Error::SerdeError)?;
+        let request = request_with(Method::PATCH, &path, Some(APPLY), body)?;
+        match self.in_time(self.client.request::<Lean>(request)).await {
+            Ok(object) => Ok(Some(object.0)),
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
             Err(error) => Err(error),
         }
@@ -128,7 +134,7 @@ impl ObjectApi {
     pub async fn dry_run(&self, id: &ObjectId, object: &Value) -> kube::Result<Value> {
         let path =
             format!("{}?fieldManager={FIELD_MANAGER}&force=true&dryRun=All", object_path(id));
-        self.send(Method::PATCH, &path, Some("application/apply-patch+yaml"), Some(object)).await
+        self.send(Method::PATCH, &path, Some(APPLY), Some(object)).await
     }
 
     /// Changes some fields of an object, or of its status, by merge patch.
@@ -142,6 +148,14 @@ impl ObjectApi {
         let namespace = object["metadata"]["namespace"].as_str();
         let path = format!("{}?fieldManager={FIELD_MANAGER}", kind_path(kind, namespace));
         self.send(Method::POST, &path, Some("application/json"), Some(object)).await
+    }
+
+    /// As [`ObjectApi::create`], for whoever does not want to know what the API made of it.
+    pub async fn submit(&self, kind: &Kind, object: &Value) -> kube::Result<()> {
+        let namespace = object["metadata"]["namespace"].as_str();
+        let path = format!("{}?fieldManager={FIELD_MANAGER}", kind_path(kind, namespace));
+        let request = request(Method::POST, &path, Some("application/json"), Some(object))?;
+        self.in_time(self.client.request::<Unread>(request)).await.map(drop)
     }
 
     /// Deletes the object with this uid, and no other of the same name.
@@ -235,18 +249,58 @@ impl ObjectApi {
     }
 }
 
+/// An object with the version that none has, written without a copy of it: each member gets one.
+struct New<'a>(&'a Value);
+
+impl Serialize for New<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        for (field, value) in self.0.as_object().into_iter().flatten() {
+            match field.as_str() {
+                "metadata" => object.serialize_entry(field, &NewMetadata(value))?,
+                _ => object.serialize_entry(field, value)?,
+            }
+        }
+        object.end()
+    }
+}
+
+struct NewMetadata<'a>(&'a Value);
+
+impl Serialize for NewMetadata<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (version, never) = ("resourceVersion".to_owned(), Value::from(NEVER));
+        let given =
+            self.0.as_object().into_iter().flatten().filter(|(field, _)| **field != version);
+        serializer.collect_map(given.chain([(&version, &never)]))
+    }
+}
+
+/// An object of which nothing is kept.
+#[derive(Clone, Deserialize)]
+struct Unread {}
+
 pub(crate) fn request(
     method: Method,
     path: &str,
     content_type: Option<&str>,
     body: Option<&Value>,
 ) -> kube::Result<Request<Vec<u8>>> {
+    let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+    request_with(method, path, content_type, body)
+}
+
+fn request_with(
+    method: Method,
+    path: &str,
+    content_type: Option<&str>,
+    body: Vec<u8>,
+) -> kube::Result<Request<Vec<u8>>> {
     let mut request =
         Request::builder().method(method).uri(path).header("accept", "application/json");
     if let Some(content_type) = content_type {
         request = request.header("content-type", content_type);
     }
-    let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
     request
         .body(body)
         .map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))
@@ -261,5 +315,20 @@ fn absent_is_none(sent: kube::Result<Value>) -> kube::Result<Option<Value>> {
             Ok(None)
         }
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_object_is_as_given_with_a_version_that_none_has() {
+        let mut object =
+            json!({"metadata": {"name": "a", "resourceVersion": "5"}, "spec": {"x": 1}});
+        let text = serde_json::to_string(&New(&object)).unwrap();
+        object["metadata"]["resourceVersion"] = json!(NEVER);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), object);
+        assert_eq!(text.matches("resourceVersion").count(), 1, "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a member's API answers, what it says it is, and where its nodes are.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -9,6 +9,17 @@ use crate::fault::Fault;
 use crate::object_api::ObjectApi;
 
 const PATIENCE: u64 = 3;
+
+/// How many beats there are from one probe of a member to the next.
+const BEATS: u32 = 10;
+
+/// When to probe next: on the last beat before the time is over, so never later than it says.
+pub(crate) fn next(beat_from: Instant, now: Instant, every: Duration) -> Instant {
+    let (due, beat) = (now + every, (every / BEATS).as_nanos());
+    let late = due.saturating_duration_since(beat_from).as_nanos().checked_rem(beat);
+    let late = late.and_then(|late| u64::try_from(late).ok()).unwrap_or_default();
+    due - Duration::from_nanos(late)
+}
 
 /// What a probe found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +84,22 @@ fn nodes(list: &Value) -> Nodes {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn members_are_probed_together_and_none_later_than_asked_for() {
+        let (from, every) = (Instant::now(), Duration::from_secs(5));
+        let beat = every / BEATS;
+        for millis in [0, 1, 499, 500, 501, 3210, 4999, 5000, 86_400_123] {
+            let first = from + Duration::from_millis(millis);
+            let second = next(from, first, every);
+            assert!(second <= first + every && second > first + every - beat, "{millis}");
+            assert_eq!((second - from).as_nanos() % beat.as_nanos(), 0, "{millis}");
+            // It is begun a little late, and the pace stays the same.
+            let begun = second + Duration::from_millis(3);
+            assert_eq!(next(from, begun, every), second + every, "{millis}");
+        }
+        assert_eq!(next(from, from, Duration::ZERO), from);
+    }
 
     #[test]
     fn a_member_is_where_most_of_its_nodes_are() {

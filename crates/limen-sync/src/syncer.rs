@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use limen_api::LeafState;
 use limen_api::dialect::identity;
 use limen_core::federated::{Kind, ObjectId};
@@ -36,6 +38,9 @@ pub struct SyncerOptions {
     /// The time between two probes of the member's API, and how long a watch may be silent about
     /// something that was deleted before somebody looks.
     pub probe_every: Duration,
+    /// What probes keep time with. Members with the same are probed together, which costs a hub of
+    /// many members far less than to wake up for each.
+    pub beat_from: Instant,
     /// How many requests a member gets at the same time.
     pub concurrency: usize,
 }
@@ -173,7 +178,8 @@ impl Member {
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let (tell, mut seen) = mpsc::channel(1024);
         let mut work: JoinSet<Done> = JoinSet::new();
-        let mut probes: JoinSet<(Result<(), Fault>, Option<Probed>)> = JoinSet::new();
+        // Not a task of its own: it is little to do, and waking one is more.
+        let mut probes = FuturesUnordered::new();
         let mut next_probe = Instant::now();
         for kind in std::mem::take(&mut self.options.kinds) {
             self.watch(kind, watch::Sender::new(false), &tell);
@@ -181,9 +187,10 @@ impl Member {
         loop {
             self.start_work(&mut work);
             if probes.is_empty() && next_probe <= Instant::now() {
-                next_probe = Instant::now() + self.options.probe_every;
+                let SyncerOptions { beat_from, probe_every, .. } = self.options;
+                next_probe = probe::next(beat_from, Instant::now(), probe_every);
                 let (api, describe) = (self.api.clone(), !self.described);
-                probes.spawn(async move {
+                probes.push(async move {
                     let healthy = probe::healthy(&api).await;
                     let described = match healthy.is_ok() && describe {
                         true => probe::describe(&api).await.ok(),
@@ -204,7 +211,7 @@ impl Member {
                         next_probe = Instant::now();
                     }
                 }
-                Some(Ok((healthy, described))) = probes.join_next() => {
+                Some((healthy, described)) = probes.next() => {
                     self.judge(healthy, described, &tell);
                 }
                 () = until(due) => {}
@@ -557,6 +564,7 @@ mod tests {
             hub: "hub".to_owned(),
             kinds: Vec::new(),
             probe_every: Duration::from_secs(5),
+            beat_from: Instant::now(),
             concurrency: 2,
         };
         let api = ObjectApi::new(kube::Client::new(nobody, "default"));

@@ -94,6 +94,7 @@ impl World {
                     hub: self.hub.clone(),
                     kinds,
                     probe_every: self.options.probe_every,
+                    beat_from: self.started.unwrap_or_else(Instant::now),
                     concurrency: self.options.concurrency,
                 };
                 member.client = Some(client.clone());

@@ -211,7 +211,7 @@ impl Letter {
                 for draft in drafts {
                     // An Event that is lost is a pity, and no reason to do anything again.
                     if let Err(error) =
-                        api.create(&event_kind(), &event(&id, &object, &draft)).await
+                        api.submit(&event_kind(), &event(&id, &object, &draft)).await
                     {
                         tracing::debug!(root = %id, %error, "an Event could not be written");
                     }

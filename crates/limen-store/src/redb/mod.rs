@@ -94,6 +94,7 @@ impl RedbStore {
             file: RwLock::new(State::Open(file)),
             window: Window::new(newest, options.window_bytes),
             newest: tokio::sync::watch::Sender::new(newest),
+            opened: tokio::time::Instant::now(),
         });
 
         let (requests, receiver) = mpsc::channel(writer::GROUP);
@@ -204,6 +205,7 @@ struct Shared {
     file: RwLock<State>,
     window: Window,
     newest: tokio::sync::watch::Sender<Revision>,
+    opened: tokio::time::Instant,
 }
 
 enum State {

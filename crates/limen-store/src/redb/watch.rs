@@ -1,6 +1,7 @@
 //! Following changes: from the window while the watch keeps up, from the log when it does not.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
@@ -13,6 +14,9 @@ use crate::{Error, Result, Revision, Watch, WatchBatch, WatchFrom};
 
 /// About how many events a batch has at most.
 const BATCH: usize = 500;
+
+/// How many moments there are for a progress mark in the time between two of the same watch.
+const MOMENTS: u32 = 12;
 
 pub(super) struct Follower {
     shared: Arc<Shared>,
@@ -52,7 +56,7 @@ impl Follower {
                     return Ok(self.batch(slice));
                 }
             }
-            let mark = self.from.progress.map(|every| self.last_sent + every);
+            let mark = self.from.progress.map(|every| self.next_mark(every));
             tokio::select! {
                 changed = self.newest.changed() => {
                     changed.map_err(|_| Error::Unavailable("the store was closed".to_owned()))?;
@@ -62,6 +66,15 @@ impl Follower {
                 }
             }
         }
+    }
+
+    /// When a quiet watch says how far it has come: a little before its time, together with others.
+    /// Whoever has many watches over one connection is woken once for all of them.
+    fn next_mark(&self, every: Duration) -> Instant {
+        let (due, moment) = (self.last_sent + every, (every / MOMENTS).as_nanos());
+        let late = due.saturating_duration_since(self.shared.opened).as_nanos();
+        let late = late.checked_rem(moment).and_then(|late| u64::try_from(late).ok());
+        due - Duration::from_nanos(late.unwrap_or_default())
     }
 
     async fn slice(&self) -> Result<Slice> {
