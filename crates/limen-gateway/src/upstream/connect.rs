@@ -18,6 +18,10 @@ use super::body::OutBody;
 use super::endpoint::{Destination, Endpoint};
 use super::failure::{Failure, FailureKind};
 
+/// An answer is read in pieces of at most this, and its head must fit into one. How slowly a client
+/// may take an answer over HTTP/2 depends on it, as a client is seen to take pieces, not bytes.
+const LARGEST_PIECE: usize = 64 * 1024;
+
 /// What sends requests over a connection.
 pub(crate) enum Sender {
     /// With the task of its connection.
@@ -122,7 +126,8 @@ where
         });
         return Ok(Sender::Http2(sender));
     }
-    let (sender, connection) = http1::Builder::new().handshake(io).await?;
+    let (sender, connection) =
+        http1::Builder::new().max_buf_size(LARGEST_PIECE).handshake(io).await?;
     let task = tokio::spawn(async move {
         let _open = open;
         let _ = connection.with_upgrades().await;
