@@ -11,6 +11,7 @@ mod proxy_header;
 mod streams;
 pub(crate) mod strict;
 mod strict_io;
+mod written;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -39,6 +40,7 @@ use fast::{Ended, Fast};
 use held::{Ending, Held};
 use streams::{Due, Idle, Streams};
 use strict_io::StrictIo;
+use written::Written;
 
 /// Counts an open client connection until it is dropped.
 pub(crate) struct Open(Arc<Shared>);
@@ -239,7 +241,8 @@ where
         let handled = Box::pin(fast::serve_http2_request(shared, client, request));
         async move { Ok::<_, std::convert::Infallible>(handled.await) }
     });
-    let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let connection =
+        pin!(builder.serve_connection(TokioIo::new(Written::new(stream, &streams)), service));
     drop(builder);
     let idle = Some(Idle::new(streams));
     until_stop(&stopping, connection, http2::Connection::graceful_shutdown, idle).await;

@@ -1,13 +1,16 @@
 //! The streams of one HTTP/2 connection: how long the connection may be without any, and how long
 //! one of them may be without a client that takes what it is sent.
 //!
+//! A stream ends for us when its last piece is with hyper. The client may take a while longer, so
+//! a connection that still sends is not without streams.
+//!
 //! hyper has no such times. A connection on which nothing is asked would stay for ever, and so
 //! would a stream that its client gives no room, with the connection to its target.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,24 +23,40 @@ use crate::upstream::raw::Watchdog;
 /// A connection is idle when nothing was seen so often in a row, over as long as it may be idle.
 const LOOKS: u8 = 4;
 
+/// Frames that are about the connection itself are fewer bytes than this between two looks.
+const CHATTER: u64 = 512;
+
+/// What there has been on one connection.
+#[derive(Default)]
+struct Counts {
+    /// How many streams.
+    asked: AtomicUsize,
+    /// How many bytes for the client.
+    written: AtomicU64,
+}
+
 /// Runs the streams of one connection. Each of them has a copy of this for as long as it lives.
 #[derive(Clone)]
 pub(super) struct Streams {
-    /// How many there have been.
-    asked: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
     patience: Duration,
 }
 
 impl Streams {
     /// `patience` is for clients that ask nothing, and for those that take nothing.
     pub(super) fn new(patience: Duration) -> Self {
-        Self { asked: Arc::default(), patience }
+        Self { counts: Arc::default(), patience }
+    }
+
+    /// So many bytes have been sent to the client.
+    pub(super) fn wrote(&self, bytes: usize) {
+        self.counts.written.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     fn execute(&self, stream: F) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.counts.asked.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(while_taken(stream, self.clone()));
     }
 }
@@ -77,6 +96,8 @@ pub(super) struct Idle {
     others: usize,
     /// How many streams there had been when it was last looked at.
     seen: usize,
+    /// How many bytes there had been then.
+    written: u64,
     /// How often in a row nothing was seen.
     quiet: u8,
     /// Whether the client knows that it is to leave.
@@ -98,8 +119,17 @@ impl Idle {
     /// For a connection that has its copies of `streams` and no stream yet.
     pub(super) fn new(streams: Streams) -> Self {
         let sleep = Box::pin(tokio::time::sleep(pause(&streams)));
-        let others = Arc::strong_count(&streams.asked);
-        Self { streams, others, seen: 0, quiet: 0, told: false, sleep, registered: false }
+        let others = Arc::strong_count(&streams.counts);
+        Self {
+            streams,
+            others,
+            seen: 0,
+            written: 0,
+            quiet: 0,
+            told: false,
+            sleep,
+            registered: false,
+        }
     }
 
     /// What is to be done now. The task is woken when that changes.
@@ -118,10 +148,12 @@ impl Idle {
     }
 
     fn count(&mut self) -> Due {
-        let asked = self.streams.asked.load(Ordering::Relaxed);
-        let open = Arc::strong_count(&self.streams.asked) > self.others;
-        let busy = open || asked != self.seen;
-        self.seen = asked;
+        let counts = &self.streams.counts;
+        let asked = counts.asked.load(Ordering::Relaxed);
+        let written = counts.written.load(Ordering::Relaxed);
+        let open = Arc::strong_count(counts) > self.others;
+        let busy = open || asked != self.seen || written - self.written > CHATTER;
+        (self.seen, self.written) = (asked, written);
         self.quiet = if busy { 0 } else { self.quiet + 1 };
         if self.quiet < LOOKS {
             return Due::Nothing;

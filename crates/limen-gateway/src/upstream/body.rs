@@ -10,6 +10,8 @@ use bytes::Bytes;
 use futures::task::AtomicWaker;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 
 /// What is remembered of a body once it has been given away.
 #[derive(Debug, Default)]
@@ -19,8 +21,10 @@ pub(crate) struct BodyProgress {
     broken: AtomicBool,
     /// The target would take more, and the client has not sent it.
     waiting: AtomicBool,
-    /// All of it has been passed on.
-    ended: AtomicBool,
+    /// Nobody will ask for more of it: all has been passed on, or it was given up.
+    gone: AtomicBool,
+    /// Whoever waits for that.
+    leaves: Notify,
     /// Nobody waits for the rest.
     abandoned: AtomicBool,
     /// Whoever waits for more of it.
@@ -58,6 +62,13 @@ impl ClientBody {
     }
 }
 
+impl Drop for ClientBody {
+    fn drop(&mut self) {
+        self.progress.gone.store(true, Ordering::Relaxed);
+        self.progress.leaves.notify_one();
+    }
+}
+
 impl BodyProgress {
     pub(crate) fn started(&self) -> bool {
         self.started.load(Ordering::Relaxed)
@@ -71,26 +82,41 @@ impl BodyProgress {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
+    /// Whether it is no longer being sent. Who knows the length stops asking with the last byte, so
+    /// that this, and not the end of the stream, is what tells.
+    pub(super) fn gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The answer is there. What is left of the body is passed on for as long as it comes.
-    pub(super) fn abandon_when_it_stalls(self: Arc<Self>, patience: Duration) {
+    /// The answer is there. What is left of the body is passed on for as long as it moves. If it
+    /// does not, whoever is at fault, its `connection` ends, where there is one for it alone.
+    pub(super) fn abandon_when_it_stalls(
+        self: Arc<Self>,
+        patience: Duration,
+        connection: Option<AbortHandle>,
+    ) {
         // There is none when a worker ends, with all that it has.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            while !self.ended() && !self.broken() {
+            loop {
                 let before = self.bytes();
-                tokio::time::sleep(patience).await;
+                if tokio::time::timeout(patience, self.leaves.notified()).await.is_ok() {
+                    return;
+                }
                 if before == self.bytes() {
+                    break;
+                }
+            }
+            match connection {
+                // A target that does not read holds up its connection, which then asks for nothing.
+                Some(connection) => connection.abort(),
+                None => {
                     self.abandoned.store(true, Ordering::Release);
                     self.waker.wake();
-                    return;
                 }
             }
         });
@@ -120,17 +146,12 @@ impl Body for OutBody {
                 if let Some(data) = frame.data_ref() {
                     body.progress.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
                 }
-                // Whoever knows the length stops asking with the last byte, and trailers are last.
-                if frame.is_trailers() || body.incoming.is_end_stream() {
-                    body.progress.ended.store(true, Ordering::Relaxed);
-                }
             }
             Poll::Ready(Some(Err(_))) => body.progress.broken.store(true, Ordering::Relaxed),
-            Poll::Ready(None) => body.progress.ended.store(true, Ordering::Relaxed),
             Poll::Pending if body.progress.is_abandoned(context) => {
                 return Poll::Ready(Some(Err(Interrupted::Abandoned)));
             }
-            Poll::Pending => {}
+            Poll::Ready(None) | Poll::Pending => {}
         }
         polled.map(|frame| frame.map(|frame| frame.map_err(Interrupted::from)))
     }

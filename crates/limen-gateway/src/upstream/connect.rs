@@ -11,15 +11,21 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use limen_core::global::Protocol;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::body::OutBody;
 use super::endpoint::{Destination, Endpoint};
 use super::failure::{Failure, FailureKind};
 
+/// An answer is read in pieces of at most this, and its head must fit into one. How slowly a client
+/// may take an answer over HTTP/2 depends on it, as a client is seen to take pieces, not bytes.
+const LARGEST_PIECE: usize = 64 * 1024;
+
 /// What sends requests over a connection.
 pub(crate) enum Sender {
-    Http1(http1::SendRequest<OutBody>),
+    /// With the task of its connection.
+    Http1(http1::SendRequest<OutBody>, AbortHandle),
     Http2(http2::SendRequest<OutBody>),
 }
 
@@ -29,7 +35,7 @@ impl Sender {
         request: Request<OutBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<OutBody>>> {
         match self {
-            Self::Http1(sender) => sender.try_send_request(request).await,
+            Self::Http1(sender, _) => sender.try_send_request(request).await,
             Self::Http2(sender) => sender.try_send_request(request).await,
         }
     }
@@ -120,10 +126,11 @@ where
         });
         return Ok(Sender::Http2(sender));
     }
-    let (sender, connection) = http1::Builder::new().handshake(io).await?;
-    tokio::spawn(async move {
+    let (sender, connection) =
+        http1::Builder::new().max_buf_size(LARGEST_PIECE).handshake(io).await?;
+    let task = tokio::spawn(async move {
         let _open = open;
         let _ = connection.with_upgrades().await;
     });
-    Ok(Sender::Http1(sender))
+    Ok(Sender::Http1(sender, task.abort_handle()))
 }

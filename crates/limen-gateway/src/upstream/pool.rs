@@ -45,7 +45,7 @@ impl Pool {
             idle.http2 = None;
         }
         while let Some((sender, since)) = idle.http1.pop() {
-            if let Sender::Http1(inner) = &sender
+            if let Sender::Http1(inner, _) = &sender
                 && !inner.is_closed()
                 && since.elapsed() < IDLE
             {
@@ -96,7 +96,7 @@ pub(crate) async fn lease(
         let Some(mut sender) = POOL.with_borrow_mut(|pool| pool.take(endpoint.id)) else { break };
         let ready = async {
             match &mut sender {
-                Sender::Http1(sender) => sender.ready().await.is_ok(),
+                Sender::Http1(sender, _) => sender.ready().await.is_ok(),
                 Sender::Http2(sender) => sender.ready().await.is_ok(),
             }
         };
@@ -139,11 +139,15 @@ impl Lease {
     }
 
     /// Gives the connection back for others to use. If a body is still being sent over it, the
-    /// connection ends with that, or when the client has sent nothing for so long.
+    /// connection ends with that, or when nothing of it has moved for so long.
     pub(crate) fn give_back(mut self, patience: Duration) {
         let Some(sender) = self.sender.take() else { return };
-        if let Some(body) = self.body.take().filter(|body| !body.ended()) {
-            body.abandon_when_it_stalls(patience);
+        if let Some(body) = self.body.take().filter(|body| !body.gone()) {
+            let connection = match sender {
+                Sender::Http1(_, connection) => Some(connection),
+                Sender::Http2(_) => None,
+            };
+            body.abandon_when_it_stalls(patience, connection);
         } else if !sender.is_http2() && !self.last {
             POOL.with_borrow_mut(|pool| pool.put(self.endpoint, sender));
         }

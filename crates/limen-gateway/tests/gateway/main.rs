@@ -14,6 +14,7 @@ mod patience;
 mod probes;
 mod protocols;
 mod seen;
+mod slow;
 mod smuggling;
 mod tls;
 mod traffic;

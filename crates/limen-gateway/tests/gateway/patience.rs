@@ -1,7 +1,14 @@
 //! How long things may take, and who waits for whom.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Request;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use limen_core::global::{
     HealthCheck, HealthCheckKind, Protocol, Timeouts, TrafficRules, UpstreamTls,
 };
@@ -132,6 +139,61 @@ async fn an_upload_that_has_ended_leaves_its_connection_to_others() {
         assert_eq!(bed.send(&format!("{head}{body}")).await.body, "ok");
     }
     assert_eq!(reads.hits(), 1, "the connection is used again");
+}
+
+#[tokio::test]
+async fn an_upload_over_http2_that_is_complete_but_not_ended_leaves_its_connection_to_others() {
+    let reads = Upstream::raw(|mut stream| async move {
+        let mut seen = Vec::new();
+        while stream.read_buf(&mut seen).await.is_ok_and(|length| length > 0) {
+            if seen.ends_with(b"END") {
+                seen.clear();
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+            }
+        }
+    })
+    .await;
+    let bed = Bed::new(global(vec![target("c", &[reads.address])])).await;
+    let io = TokioIo::new(TcpStream::connect(bed.http()).await.unwrap());
+    let (mut client, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    tokio::spawn(connection);
+    for _ in 0..3 {
+        let (frames, body) = futures::channel::mpsc::unbounded();
+        let all = Frame::data(Bytes::from_static(b"END"));
+        frames.unbounded_send(Ok::<_, Infallible>(all)).unwrap();
+        let request = Request::post("http://a.test/").header("content-length", 3);
+        let response = client.send_request(request.body(StreamBody::new(body)).unwrap()).await;
+        let text = response.unwrap().into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(text, "ok");
+        // Only now does the client say that nothing more comes.
+        drop(frames);
+    }
+    assert_eq!(reads.hits(), 1, "the connection is used again");
+}
+
+#[tokio::test]
+async fn a_target_that_answers_and_then_does_not_read_is_given_up() {
+    let deaf = Upstream::raw(|mut stream| async move {
+        let _ = stream.read(&mut [0; 4096]).await;
+        let no = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno";
+        let _ = stream.write_all(no).await;
+        std::future::pending::<()>().await;
+        drop(stream);
+    })
+    .await;
+    let timeouts = Timeouts { idle_milliseconds: 1000, ..Timeouts::default() };
+    let root = with_traffic(global(vec![target("c", &[deaf.address])]), rules(timeouts));
+    let bed = Bed::new(root).await;
+    let mut stream = TcpStream::connect(bed.http()).await.unwrap();
+    let head = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut read = Vec::new();
+    while !read.ends_with(b"no") {
+        assert!(stream.read_buf(&mut read).await.unwrap() > 0);
+    }
+    let uploaded = async { while stream.write_all(&[b'x'; 65536]).await.is_ok() {} };
+    let ended = tokio::time::timeout(Duration::from_secs(30), uploaded).await;
+    assert!(ended.is_ok(), "a target that does not read is waited for, for ever");
 }
 
 #[tokio::test]

@@ -4,8 +4,10 @@
 //! watches ─► those that say something else ─► one slot, the newest only ─► writes
 //! ```
 //!
-//! A cluster that is slow to take writes, or does not take them, delays no route.
+//! A cluster that is slow to take writes, or does not take them, delays no route. An Ingress whose
+//! status cannot be written waits for itself, and the others do not wait for it.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -14,12 +16,13 @@ use kube::api::{Api, Patch, PatchParams};
 use limen_api::source::Key;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::Member;
 
 /// How long one write may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it is left alone when writes have failed: at first, and at most.
+/// How long one is left alone whose write has failed: at first, and at most.
 const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -48,26 +51,67 @@ pub(super) fn outdated<'a>(
 pub(super) async fn keep_writing(member: &Member, mut outdated: watch::Receiver<Vec<Key>>) {
     let status = json!({ "loadBalancer": { "ingress": wanted(&member.addresses) } });
     let patch = Patch::Merge(json!({ "status": status }));
-    let mut again = AGAIN;
+    let mut failures = Failures::default();
+    let mut news = true;
     loop {
         let keys = outdated.borrow_and_update().clone();
-        let mut failed = false;
-        for key in keys {
+        for key in failures.due(keys, news, Instant::now()) {
             // It may be gone, or somebody else's by now.
-            let still = outdated.borrow().contains(&key);
-            if still && !write(member, &key, &patch).await {
-                failed = true;
+            if !outdated.borrow().contains(&key) {
+                continue;
+            }
+            let wrote = write(member, &key, &patch).await;
+            // Those that have failed before come last, and may be many, and slow.
+            let enough = failures.note(key, wrote, Instant::now());
+            if enough && outdated.has_changed().unwrap_or(true) {
+                break;
             }
         }
-        if failed {
-            tokio::time::sleep(again).await;
-            again = (again * 2).min(LONGEST);
+        let Some(next) = failures.next() else {
+            if outdated.changed().await.is_err() {
+                return;
+            }
+            news = true;
             continue;
+        };
+        news = tokio::select! {
+            changed = outdated.changed() => match changed {
+                Ok(()) => true,
+                Err(_) => return,
+            },
+            () = tokio::time::sleep_until(next) => false,
+        };
+    }
+}
+
+/// The writes that have failed: when each is tried again, and how long that was waited for.
+#[derive(Default)]
+struct Failures(HashMap<Key, (Instant, Duration)>);
+
+impl Failures {
+    /// Which of these are written now: those that have failed when it is time, and the others
+    /// first, if there is `news` of them. Those that are not named are forgotten.
+    fn due(&mut self, mut keys: Vec<Key>, news: bool, now: Instant) -> Vec<Key> {
+        self.0.retain(|key, _| keys.contains(key));
+        let again = |key: &Key| self.0.get(key).map(|(again, _)| *again);
+        keys.retain(|key| again(key).map_or(news, |again| again <= now));
+        keys.sort_by_key(again);
+        keys
+    }
+
+    /// Notes what became of a write. Whether it had failed before.
+    fn note(&mut self, key: Key, wrote: bool, now: Instant) -> bool {
+        let before = self.0.remove(&key);
+        if !wrote {
+            let pause = before.map_or(AGAIN, |(_, pause)| (pause * 2).min(LONGEST));
+            self.0.insert(key, (now + pause, pause));
         }
-        again = AGAIN;
-        if outdated.changed().await.is_err() {
-            return;
-        }
+        before.is_some()
+    }
+
+    /// When the next of them is tried again.
+    fn next(&self) -> Option<Instant> {
+        self.0.values().map(|(again, _)| *again).min()
     }
 }
 

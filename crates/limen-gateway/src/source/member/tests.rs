@@ -28,6 +28,16 @@ fn list(path: &str) -> Value {
     json!({ "metadata": { "resourceVersion": "1" }, "items": items })
 }
 
+fn member(client: Client) -> Member {
+    Member {
+        client,
+        class: "limen".to_owned(),
+        cluster: "here".to_owned(),
+        locality: Locality::default(),
+        addresses: vec!["192.0.2.1".to_owned()],
+    }
+}
+
 /// What comes, as it comes.
 fn told(bytes: BoxStream<'static, Bytes>) -> StreamBody<impl Stream<Item = Told>> {
     StreamBody::new(bytes.map(|bytes| Ok(Frame::data(bytes))))
@@ -63,13 +73,7 @@ async fn a_status_that_cannot_be_written_delays_no_route() {
             Ok::<_, Infallible>(Response::new(told(bytes)))
         }
     });
-    let member = Member {
-        client: Client::new(service, "default"),
-        class: "limen".to_owned(),
-        cluster: "here".to_owned(),
-        locality: Locality::default(),
-        addresses: vec!["192.0.2.1".to_owned()],
-    };
+    let member = member(Client::new(service, "default"));
     let (publish, mut news) = mpsc::channel(16);
     let (_own, reports) = watch::channel(OwnEdge::default());
     let running = tokio::spawn(Box::new(member).run(publish, reports));
@@ -98,13 +102,7 @@ async fn another_namespace_takes_neither_a_host_nor_its_certificate() {
     let service = tower::service_fn(async |_: Request<Body>| {
         Ok::<_, Infallible>(Response::new(told(stream::pending().boxed())))
     });
-    let member = Member {
-        client: Client::new(service, "default"),
-        class: "limen".to_owned(),
-        cluster: "here".to_owned(),
-        locality: Locality::default(),
-        addresses: Vec::new(),
-    };
+    let member = member(Client::new(service, "default"));
     let ingress = |namespace: &str, class: &str, created: &str| -> Ingress {
         let ingress = json!({
             "metadata": { "name": "web", "namespace": namespace, "creationTimestamp": created },
@@ -134,4 +132,32 @@ async fn another_namespace_takes_neither_a_host_nor_its_certificate() {
         objects.denied,
         ["aaa/web: shop.test belongs to the Ingress shop/web, which is older"]
     );
+}
+
+#[tokio::test]
+async fn a_status_that_cannot_be_written_delays_no_other() {
+    let (patched, mut patches) = mpsc::unbounded_channel();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let _ = patched.send(request.uri().path().to_owned());
+        let failure = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500,
+            "reason": "InternalError", "message": "the webhook cannot be called",
+        });
+        let body = http_body_util::Full::new(Bytes::from(failure.to_string()));
+        async move { Ok::<_, Infallible>(Response::builder().status(500).body(body).unwrap()) }
+    });
+    let member = member(Client::new(service, "default"));
+    let [bad, good] = ["bad", "good"].map(|name| ("default".to_owned(), name.to_owned()));
+    let (outdated, written) = watch::channel(vec![bad.clone()]);
+    let writing = tokio::spawn(async move { status::keep_writing(&member, written).await });
+    let mut next = async || {
+        let path = tokio::time::timeout(PATIENCE, patches.recv()).await.unwrap().unwrap();
+        path.split('/').nth_back(1).unwrap().to_owned()
+    };
+    assert_eq!(next().await, "bad");
+    outdated.send_replace(vec![bad, good]);
+    assert_eq!(next().await, "good", "nobody waits until it is time for the one that failed");
+    let again = [next().await, next().await];
+    assert!(again.contains(&"bad".to_owned()), "it is tried again: {again:?}");
+    writing.abort();
 }
