@@ -16,7 +16,7 @@ use crate::dnssec::{KEY_TTL, Signatures};
 use crate::place::Places;
 use crate::wire::query::Query;
 use crate::wire::{IN, Rcode, kind};
-use crate::zone::{Found, Host, Node, RrSet, Ways, Zones};
+use crate::zone::{Found, Host, Node, RrSet, Zones};
 
 /// Choices that a worker remembers at most.
 const MOST_CHOICES: usize = 1 << 18;
@@ -240,13 +240,16 @@ impl Memory {
         let subnet = query.edns.as_ref().and_then(|edns| edns.subnet);
         let asked_for = subnet.filter(|subnet| subnet.prefix > 0);
         let client = asked_for.map_or(client, |subnet| subnet.address);
+        let leads = |target: &usize| {
+            let ways = &host.ways[*target];
+            ways.is_alias() || family.is_in(ways)
+        };
         let (mut first, mut scope) = (None, 0);
         if host.aliases {
             // An alias stands for all kinds, so that whoever is led to a cluster with addresses by
             // one kind must get none by another.
             let (led, bits) = self.led(zones, host, Family::Any, common, client);
-            let leads = |ways: &Ways| ways.is_alias() || family.is_in(ways);
-            (first, scope) = (led.filter(|target| leads(&host.ways[*target])), bits);
+            (first, scope) = (led.filter(leads), bits);
         }
         if first.is_none() {
             let (led, bits) = self.led(zones, host, family, common, client);
@@ -255,7 +258,7 @@ impl Memory {
         if asked_for.is_some() {
             reply.scope = scope;
         }
-        let Some(first) = first else { return false };
+        let Some(first) = first.filter(leads) else { return false };
         if let Some(noted) = &mut self.noted {
             noted.led_to = Some((host.plan.clone(), first));
         }
