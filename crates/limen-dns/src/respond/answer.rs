@@ -132,8 +132,7 @@ impl Memory {
                 (node, FixedState::default().hash_one((b'*', &name[above..])))
             }
         };
-        let waits = |host: &Arc<Host>| host.waits && matches!(query.kind, kind::A | kind::AAAA);
-        if node.host.as_ref().is_some_and(waits) {
+        if waits(node, query) {
             // To say that there is nothing would be remembered.
             reply.fail(Rcode::ServFail, reply::extended::NOT_READY);
             return key;
@@ -223,7 +222,12 @@ impl Memory {
             && self.aliases <= MOST_ALIASES
             && reply.follow(name.len())
         {
-            self.answer_from(zones, node, asked, reply);
+            if waits(node, asked.query) {
+                // Without an address the alias would be remembered as leading nowhere.
+                reply.fail(Rcode::ServFail, reply::extended::NOT_READY);
+            } else {
+                self.answer_from(zones, node, asked, reply);
+            }
         }
         self.aliases -= 1;
     }
@@ -325,6 +329,11 @@ fn add_ways(
 
 fn is_zone(zones: &Zones, query: &Query<'_>) -> bool {
     zones.nodes.get(query.name.as_bytes()).is_some_and(|node| node.is_apex)
+}
+
+/// Whether it is a host of which it cannot be said yet what it has.
+fn waits(node: &Node, query: &Query<'_>) -> bool {
+    node.host.as_ref().is_some_and(|host| host.waits_for(query.kind))
 }
 
 /// Where the answer to a question is found.
