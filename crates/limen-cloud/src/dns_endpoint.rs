@@ -109,9 +109,12 @@ impl DnsEndpoints {
         }
         for name in known.keys() {
             if !settings.dry_run {
-                let deleted = api.delete(name, &DeleteParams::default()).await;
-                let deleted =
-                    deleted.map(drop).map_err(failed(format!("delete the DNSEndpoint {name}")));
+                let deleted = match api.delete(name, &DeleteParams::default()).await {
+                    // Somebody was faster.
+                    Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                    deleted => deleted.map(drop),
+                };
+                let deleted = deleted.map_err(failed(format!("delete the DNSEndpoint {name}")));
                 if !is_done(deleted, &mut round)? {
                     continue;
                 }
@@ -158,14 +161,16 @@ impl DnsEndpoints {
 
 /// Whether an object was written. Where only that object is refused, the others still can be.
 fn is_done(written: Result<(), EndpointError>, round: &mut Round) -> Result<bool, EndpointError> {
-    match written {
-        Ok(()) => Ok(true),
-        Err(error) if matches!(error.source, kube::Error::Api(_)) => {
-            round.failed.push(error.to_string());
-            Ok(false)
-        }
-        Err(error) => Err(error),
+    let Err(error) = written else { return Ok(true) };
+    let code = if let kube::Error::Api(status) = &error.source { status.code } else { 0 };
+    match code {
+        // It is invalid.
+        400 | 422 => round.failed.push(error.to_string()),
+        // It is not allowed, or somebody else's, which may be so of all of them.
+        403 | 409 => round.note(error)?,
+        _ => return Err(error),
     }
+    Ok(false)
 }
 
 fn by_name(objects: Vec<DynamicObject>) -> BTreeMap<String, DynamicObject> {

@@ -56,6 +56,23 @@ pub struct Round {
     pub held: Option<Held>,
 }
 
+/// After so many failures a round ends in which nothing was done: whoever refuses everything is not
+/// asked for everything.
+const MOST_FAILURES: usize = 5;
+
+impl Round {
+    /// Notes what could not be done, so that other things still are. Gives it back if nothing
+    /// seems to be possible.
+    pub(crate) fn note<E: std::fmt::Display>(&mut self, error: E) -> Result<(), E> {
+        let nothing_done = self.changed.is_empty() && self.overtaken.is_empty();
+        if nothing_done && self.failed.len() + 1 >= MOST_FAILURES {
+            return Err(error);
+        }
+        self.failed.push(error.to_string());
+        Ok(())
+    }
+}
+
 /// Why nothing could be published, or why it ended halfway.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {

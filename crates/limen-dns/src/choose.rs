@@ -12,7 +12,7 @@ use limen_core::decide::{Ask, Memory, Plan, Readiness, Vantage, Vantages};
 use limen_core::global::{Backend, Target, TrafficRules};
 
 use crate::place::Place;
-use crate::zone::{Host, Ways};
+use crate::zone::{Host, HostPlan, Ways};
 
 /// The ways in that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,11 +53,18 @@ const MOST_TURNS: u64 = 1000;
 
 impl Choice {
     /// What the clients of a place are answered. There is nothing to choose from if no cluster has
-    /// such a way in, or none may serve them, or other ways lead to better ones: who can use both
-    /// families must not be led to a cluster by one that the other family keeps them from.
+    /// such a way in, or none may serve them.
+    ///
+    /// Who can use both families mostly takes IPv6. So there is no IPv6 where it leads to worse
+    /// clusters than IPv4 does. And where somebody says what each cluster gets, the shares of IPv6
+    /// are those of all ways in: a point may be that of a cluster without IPv6, which gets its
+    /// clients by being answered for IPv4 alone. IPv4 is never kept back: many have nothing else.
     pub(crate) fn new(host: &Host, family: Family, place: &Place, vantages: &Vantages) -> Self {
         let plan = &host.plan;
-        let open = open(host, family);
+        let mut open = open(host, family);
+        if family == Family::Six && is_bound(host, &open) {
+            open = self::open(host, Family::Any);
+        }
         let backend = with_only(&plan.backend, &open);
         let state = |index: usize| host.readiness[open[index]];
         let vantage = vantages.of(&place.locality);
@@ -67,8 +74,10 @@ impl Choice {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let ask = Ask { residency: order.residency(&names), ..Ask::default() };
         let ready = ready(&order, state, ask);
-        let best = ready.first().map(|index| open[*index]);
-        if best.is_some_and(|best| is_outdone(host, best, open.len(), &vantage, &names)) {
+        if family == Family::Six
+            && let Some(best) = ready.first().map(|index| open[*index])
+            && is_outdone(host, best, open.len(), &vantage, &names)
+        {
             return Self { by_place, ..Self::default() };
         }
         let turns = turns(&backend.targets, &plan.rules, &order, &ready);
@@ -137,6 +146,28 @@ fn with_only<'a>(backend: &'a Backend, open: &[usize]) -> Cow<'a, Backend> {
 /// The targets that have such a way in.
 fn open(host: &Host, family: Family) -> Vec<usize> {
     (0..host.ways.len()).filter(|index| family.is_in(&host.ways[*index])).collect()
+}
+
+/// Whether somebody says what part of the clients each cluster gets, and some of the clusters have
+/// no such way in. Where all take turns nobody does.
+fn is_bound(host: &Host, some: &[usize]) -> bool {
+    let HostPlan { backend, rules, dns, .. } = &*host.plan;
+    let all = open(host, Family::Any);
+    if some.is_empty() || all.len() == some.len() || dns.round_robin {
+        return false;
+    }
+    let any = |of: &[usize], is: &dyn Fn(&Target) -> bool| {
+        of.iter().any(|index| is(&backend.targets[*index]))
+    };
+    let is_split = rules.split.as_ref().is_some_and(|split| {
+        let mut groups = split.groups.iter().filter(|(_, weight)| **weight > 0);
+        let has =
+            |of: &[usize], group: &String| any(of, &|target| target.group.as_ref() == Some(group));
+        !split.clusters.is_empty() || groups.any(|(group, _)| has(&all, group) && !has(some, group))
+    });
+    is_split
+        || any(&all, &|target| rules.failover.contains(&target.cluster))
+        || any(some, &|target| (1..100).contains(&target.drained_percent))
 }
 
 /// Whether clients in these places may be served by a better target than the best of some, if they

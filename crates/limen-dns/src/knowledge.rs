@@ -101,10 +101,12 @@ impl Knowledge {
 
     /// Takes in that a host name could not be looked up. Whether nothing was known of it.
     pub(crate) fn not_found(&mut self, name: String) -> bool {
-        !self.addresses.contains_key(&name) && self.not_found.insert(name)
+        let new = !self.addresses.contains_key(&name) && self.not_found.insert(name);
+        self.versions.1 += u64::from(new);
+        new
     }
 
-    /// Numbers that are the same for as long as nothing is new: of answers, and of addresses.
+    /// Numbers that are the same for as long as nothing is new: of answers, and of lookups.
     pub(crate) fn versions(&self) -> (u64, u64) {
         self.versions
     }

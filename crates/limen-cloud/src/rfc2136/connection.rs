@@ -50,8 +50,21 @@ impl<'a> Connection<'a> {
         }
     }
 
+    /// Makes a change, or only sees whether it could be written. Whether what it needs was still so.
+    pub(super) async fn make_unless(
+        &mut self,
+        dry_run: bool,
+        zone: &str,
+        change: &Change,
+    ) -> Result<bool, UpdateError> {
+        match dry_run {
+            true => message::update(zone, change).map(|_| true),
+            false => self.make(zone, change).await,
+        }
+    }
+
     /// Makes a change. Whether what it needs was still so.
-    pub(super) async fn make(&mut self, zone: &str, change: &Change) -> Result<bool, UpdateError> {
+    async fn make(&mut self, zone: &str, change: &Change) -> Result<bool, UpdateError> {
         let doing = format!("make the change \"{}\"", change.what);
         let (id, mac) = self.send(message::update(zone, change)?, &doing).await?;
         let packet = self.receive(id, &doing).await?;

@@ -77,10 +77,14 @@ pub enum UpdateError {
     Unwritable(String),
 }
 
+/// Codes of answers: the message was not understood, and it was not liked.
+const FORMERR: u8 = 1;
+const REFUSED: u8 = 5;
+
 impl UpdateError {
-    /// Whether the server may still be asked for something else.
+    /// Whether it may be for what was asked, and not for the server or the zone.
     fn is_of_one_change(&self) -> bool {
-        matches!(self, Self::Refused { .. } | Self::Unwritable(_))
+        matches!(self, Self::Refused { code: FORMERR | REFUSED, .. } | Self::Unwritable(_))
     }
 }
 
@@ -95,18 +99,23 @@ impl Rfc2136 {
         let zone = &settings.publisher.zone;
         let mut connection = Connection::open(self, PATIENCE).await?;
         let found = connection.transfer(zone).await?;
-        let Plan { changes, remarks, held } = plan(&settings.publisher, wanted, &found, now);
+        let Plan { renewal, changes, remarks, held } =
+            plan(&settings.publisher, wanted, &found, now);
         let mut round = Round { remarks, held, ..Round::default() };
+        if let Some(renewal) = renewal {
+            if !connection.make_unless(settings.dry_run, zone, &renewal).await? {
+                // Somebody else of the same name is about; what it has done is to be seen first.
+                round.overtaken.push(renewal.what);
+                return Ok(round);
+            }
+            round.changed.push(renewal.what);
+        }
         for change in changes {
-            let made = match settings.dry_run {
-                true => message::update(zone, &change).map(|_| true),
-                false => connection.make(zone, &change).await,
-            };
-            match made {
+            match connection.make_unless(settings.dry_run, zone, &change).await {
                 Ok(true) => round.changed.push(change.what),
                 Ok(false) => round.overtaken.push(change.what),
                 // One name that cannot be written must not keep all others from being.
-                Err(error) if error.is_of_one_change() => round.failed.push(error.to_string()),
+                Err(error) if error.is_of_one_change() => round.note(error)?,
                 Err(error) => return Err(error),
             }
         }

@@ -53,7 +53,10 @@ pub struct Change {
 /// All that has to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// In this order.
+    /// Says that the publisher is alive. It comes first, and without it nothing else may be done:
+    /// names of an owner that seems dead are anybody's.
+    pub renewal: Option<Change>,
+    /// Each by itself.
     pub changes: Vec<Change>,
     /// Names that are left alone, and why.
     pub remarks: Vec<String>,
@@ -75,8 +78,7 @@ enum Owner {
 
 /// What has to change so that a zone has what is wanted. `now` is in seconds since 1970.
 pub fn plan(publisher: &Publisher, wanted: &Wanted, zone: &Zone, now: i64) -> Plan {
-    let mut plan = Plan::default();
-    plan.changes.extend(publisher.renewal(zone, now));
+    let mut plan = Plan { renewal: publisher.renewal(zone, now), ..Plan::default() };
     for (host, records) in &wanted.names {
         let owner = publisher.owner_of(host, zone, now);
         let same = || {

@@ -67,7 +67,7 @@ fn make(zone: &mut Zone, change: &Change) -> bool {
 
 fn publish(owner: &str, globals: &[Global], zone: &mut Zone, now: i64) -> Vec<String> {
     let plan = plan(&publisher(owner), &wants(globals), zone, now);
-    for change in &plan.changes {
+    for change in plan.renewal.iter().chain(&plan.changes) {
         assert!(make(zone, change), "{change:?}");
     }
     plan.remarks
@@ -172,8 +172,8 @@ fn what_leads_nowhere_for_a_moment_stays_published() {
         }
         // Nor does somebody else take away what its lost owner left, while it has that name too.
         let late = plan(&publisher("two"), &wanted, &zone, NOW + 301);
-        let what: Vec<&str> = late.changes.iter().map(|change| change.what.as_str()).collect();
-        assert_eq!(what, ["say that two is alive"]);
+        assert_eq!(late.renewal.unwrap().what, "say that two is alive");
+        assert_eq!(late.changes, []);
     }
     assert_eq!(zone, before);
     publish("one", &globals(&at("192.0.2.2")), &mut zone, NOW + 10);
@@ -265,9 +265,11 @@ fn of_two_who_want_the_same_free_name_one_gets_it() {
         plan(&publisher("one"), &wanted, &zone, NOW),
         plan(&publisher("two"), &wanted, &zone, NOW),
     );
-    assert!(one.changes.iter().all(|change| make(&mut zone, change)));
-    let made: Vec<bool> = two.changes.iter().map(|change| make(&mut zone, change)).collect();
-    assert_eq!(made, [true, false], "its lease, and not the name");
+    let mut all = |plan: Plan| -> Vec<bool> {
+        plan.renewal.iter().chain(&plan.changes).map(|change| make(&mut zone, change)).collect()
+    };
+    assert_eq!(all(one), [true, true]);
+    assert_eq!(all(two), [true, false], "its lease, and not the name");
 }
 
 #[test]
@@ -286,8 +288,8 @@ fn a_hub_that_looks_empty_retracts_nothing_until_it_may() {
         let plan = plan(&guarded, &wants(left), &zone, NOW + 250);
         assert_eq!(plan.held.unwrap().to_string(), held);
         // It says all the same that it is alive, or else others would retract them.
-        let what: Vec<&str> = plan.changes.iter().map(|change| change.what.as_str()).collect();
-        assert_eq!(what, ["say that one is alive"]);
+        assert_eq!(plan.renewal.unwrap().what, "say that one is alive");
+        assert_eq!(plan.changes, []);
     }
     // What is new is published meanwhile, and a few names may go.
     let mut other = wants(&hosts[..5]);

@@ -174,8 +174,9 @@ pub fn append_refusal<'a>(
     }
     let key = keys.into_iter().find(|key| key.is(&asked.key, &asked.algorithm));
     match key {
-        // What could not be trusted is not answered with a signature.
-        Some(key) if matches!(why, TsigError::BadTime { .. } | TsigError::Truncated) => {
+        // What could not be trusted is not answered with a signature. Of a shortened one nobody
+        // has seen whether it is right.
+        Some(key) if matches!(why, TsigError::BadTime { .. }) => {
             append_signed(answer, key, Before::Request(&asked.mac), record);
         }
         // The name of a key may be two bytes there, and is written out here.

@@ -87,6 +87,11 @@ fn a_shortened_signature_is_refused() {
         let mut shorter = question();
         record.append_to(&mut shorter);
         assert_eq!(verify(&shorter, [&key], Before::Nothing, NOW).unwrap_err(), error, "{kept}");
+        // Whoever makes up so many bytes must not get a signature of the key for them.
+        let mut answer = question();
+        append_refusal(&mut answer, &shorter, [&key], error);
+        let refusal = find(&answer).unwrap().map(|start| Record::read(&answer, start).unwrap());
+        assert!(refusal.is_none_or(|refusal| refusal.mac.is_empty()), "{kept}");
     }
 }
 
@@ -98,6 +103,7 @@ fn a_refusal_says_why_and_is_signed_only_where_the_key_was_right() {
     for (why, code) in [
         (TsigError::UnknownKey, 17),
         (TsigError::BadSignature, 16),
+        (TsigError::Truncated, 22),
         (TsigError::BadTime { signed: NOW, now: NOW + 1000 }, 18),
     ] {
         let mut answer = question();
@@ -128,9 +134,11 @@ fn no_stranger_is_told_more_than_it_has_said() {
     let name = bare.len()..bare.len() + record.key.len();
     request.splice(name, [0xC0, 12]);
     assert_eq!(verify(&request, [&key], Before::Nothing, NOW).unwrap_err(), TsigError::UnknownKey);
-    let mut answer = bare.clone();
-    append_refusal(&mut answer, &request, [&key], TsigError::UnknownKey);
-    assert_eq!(answer, bare);
+    for why in [TsigError::UnknownKey, TsigError::Truncated] {
+        let mut answer = bare.clone();
+        append_refusal(&mut answer, &request, [&key], why);
+        assert_eq!(answer, bare);
+    }
 }
 
 #[test]

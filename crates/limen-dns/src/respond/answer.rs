@@ -16,7 +16,7 @@ use crate::dnssec::{KEY_TTL, Signatures};
 use crate::place::Places;
 use crate::wire::query::Query;
 use crate::wire::{IN, Rcode, kind};
-use crate::zone::{Found, Host, Node, RrSet, Ways, Zones};
+use crate::zone::{Found, Host, Node, RrSet, Zones};
 
 /// Choices that a worker remembers at most.
 const MOST_CHOICES: usize = 1 << 18;
@@ -132,8 +132,7 @@ impl Memory {
                 (node, FixedState::default().hash_one((b'*', &name[above..])))
             }
         };
-        let waits = |host: &Arc<Host>| host.waits && matches!(query.kind, kind::A | kind::AAAA);
-        if node.host.as_ref().is_some_and(waits) {
+        if waits(node, query) {
             // To say that there is nothing would be remembered.
             reply.fail(Rcode::ServFail, reply::extended::NOT_READY);
             return key;
@@ -223,7 +222,12 @@ impl Memory {
             && self.aliases <= MOST_ALIASES
             && reply.follow(name.len())
         {
-            self.answer_from(zones, node, asked, reply);
+            if waits(node, asked.query) {
+                // Without an address the alias would be remembered as leading nowhere.
+                reply.fail(Rcode::ServFail, reply::extended::NOT_READY);
+            } else {
+                self.answer_from(zones, node, asked, reply);
+            }
         }
         self.aliases -= 1;
     }
@@ -240,13 +244,16 @@ impl Memory {
         let subnet = query.edns.as_ref().and_then(|edns| edns.subnet);
         let asked_for = subnet.filter(|subnet| subnet.prefix > 0);
         let client = asked_for.map_or(client, |subnet| subnet.address);
+        let leads = |target: &usize| {
+            let ways = &host.ways[*target];
+            ways.is_alias() || family.is_in(ways)
+        };
         let (mut first, mut scope) = (None, 0);
         if host.aliases {
             // An alias stands for all kinds, so that whoever is led to a cluster with addresses by
             // one kind must get none by another.
             let (led, bits) = self.led(zones, host, Family::Any, common, client);
-            let leads = |ways: &Ways| ways.is_alias() || family.is_in(ways);
-            (first, scope) = (led.filter(|target| leads(&host.ways[*target])), bits);
+            (first, scope) = (led.filter(leads), bits);
         }
         if first.is_none() {
             let (led, bits) = self.led(zones, host, family, common, client);
@@ -255,7 +262,7 @@ impl Memory {
         if asked_for.is_some() {
             reply.scope = scope;
         }
-        let Some(first) = first else { return false };
+        let Some(first) = first.filter(leads) else { return false };
         if let Some(noted) = &mut self.noted {
             noted.led_to = Some((host.plan.clone(), first));
         }
@@ -322,6 +329,11 @@ fn add_ways(
 
 fn is_zone(zones: &Zones, query: &Query<'_>) -> bool {
     zones.nodes.get(query.name.as_bytes()).is_some_and(|node| node.is_apex)
+}
+
+/// Whether it is a host of which it cannot be said yet what it has.
+fn waits(node: &Node, query: &Query<'_>) -> bool {
+    node.host.as_ref().is_some_and(|host| host.waits_for(query.kind))
 }
 
 /// Where the answer to a question is found.

@@ -90,7 +90,11 @@ impl<'a> Reply<'a> {
         self.fail(Rcode::Refused, why);
     }
 
+    /// There is no answer, whatever has been written so far.
     pub(super) fn fail(&mut self, rcode: Rcode, why: u16) {
+        self.out.truncate(self.after_question);
+        self.answers = 0;
+        self.out[2] &= !AUTHORITATIVE;
         self.rcode = rcode;
         self.extended = Some(why);
     }

@@ -75,43 +75,72 @@ fn responder_of(zones: Zones, everything: bool) -> Responder {
     }))
 }
 
-#[test]
-fn a_host_whose_ways_in_are_yet_to_be_looked_up_is_no_host_without_any() {
+/// Looks what is answered for A, AAAA and TXT of a host at the top of a zone, and of an alias of it:
+/// the code, how many answers there are, and what is said in their stead.
+fn looking(clusters: &[&str]) -> impl FnMut(&Knowledge) -> [[(u8, u8, u8); 3]; 2] {
     let path = PathRule { path: "/".into(), path_type: PathType::Prefix, backend: "web".into() };
-    let target = Target {
-        cluster: "a".into(),
-        addresses: vec![Address { host: "lb.test".into(), port: 80 }],
+    let target = |host: &&str| Target {
+        cluster: (*host).to_owned(),
+        addresses: vec![Address { host: (*host).to_owned(), port: 80 }],
         ..Target::default()
     };
+    let targets = clusters.iter().map(target).collect();
     let global = Global {
         rules: vec![Rule { host: "example.com".into(), paths: vec![path] }],
-        backends: vec![Backend { name: "web".into(), targets: vec![target] }],
+        backends: vec![Backend { name: "web".into(), targets }],
         ..Global::default()
     };
     let ingresses = [(("default".into(), "shop".into()), Arc::new(global))];
-    let objects = Arc::new(Objects { ingresses: ingresses.into(), ..Objects::default() });
+    let zones = [(("default".into(), "zone".into()), Arc::new(delegating()))];
+    let (ingresses, zones) = (ingresses.into(), zones.into());
+    let objects = Arc::new(Objects { ingresses, zones, ..Objects::default() });
     let zones = vec!["example.com".to_owned()];
     let mut compiler = Compiler::new(ZoneDefaults { zones, ..ZoneDefaults::default() });
-    let mut knowledge = Knowledge::default();
     let mut before = Zones::default();
-    let question = b"\xAB\xCD\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0";
-    let packet = |kind: u8| [&question[..], &[kind, 0, 1]].concat();
-    let mut look = |knowledge: &Knowledge| {
+    move |knowledge| {
         let (zones, _) = compiler.compile(&objects, knowledge, &before, 1);
         before = zones.clone();
         let mut responder = responder_of(zones, false);
-        [1, 28, 16].map(|kind| {
-            let (mut out, client) = (Vec::new(), "192.0.2.77".parse().unwrap());
-            responder.respond(&packet(kind), client, Transport::Udp, 1_000_000, &mut out);
-            // The code, how many answers there are, and what is said in their stead.
-            (out[3] & 0x0F, out[7], out[9])
+        [&b""[..], b"\x03top"].map(|front| {
+            [1, 28, 16].map(|kind| {
+                let head = b"\xAB\xCD\x01\0\0\x01\0\0\0\0\0\0";
+                let packet = [&head[..], front, b"\x07example\x03com\0\0", &[kind, 0, 1]].concat();
+                let (mut out, client) = (Vec::new(), "192.0.2.77".parse().unwrap());
+                responder.respond(&packet, client, Transport::Udp, 1_000_000, &mut out);
+                (out[3] & 0x0F, out[7], out[9])
+            })
         })
-    };
-    assert_eq!(look(&knowledge), [(2, 0, 0), (2, 0, 0), (0, 0, 1)]);
+    }
+}
+
+#[test]
+fn a_host_whose_ways_in_are_yet_to_be_looked_up_is_no_host_without_any() {
+    let mut look = looking(&["lb.test"]);
+    let mut knowledge = Knowledge::default();
+    let waits = [[(2, 0, 0), (2, 0, 0), (0, 0, 1)], [(2, 0, 0), (2, 0, 0), (0, 1, 0)]];
+    assert_eq!(look(&knowledge), waits);
+    knowledge.not_found("lb.test".into());
+    assert_eq!(look(&knowledge), waits, "there is nothing else");
     knowledge.stands_for("lb.test".into(), vec!["192.0.2.1".parse().unwrap()]);
-    assert_eq!(look(&knowledge), [(0, 1, 0), (0, 0, 1), (0, 0, 1)]);
+    let found = [[(0, 1, 0), (0, 0, 1), (0, 0, 1)], [(0, 2, 0), (0, 1, 0), (0, 1, 0)]];
+    assert_eq!(look(&knowledge), found);
     knowledge.stands_for("lb.test".into(), Vec::new());
-    assert_eq!(look(&knowledge), [(0, 0, 1); 3], "now it is known that there is nothing");
+    let nothing = [[(0, 0, 1); 3], [(0, 1, 0); 3]];
+    assert_eq!(look(&knowledge), nothing, "now it is known that there is nothing");
+}
+
+#[test]
+fn a_family_that_is_yet_to_be_looked_up_is_not_denied_because_the_other_is_there() {
+    let mut look = looking(&["192.0.2.1", "lb.test"]);
+    let mut knowledge = Knowledge::default();
+    let half = [[(0, 1, 0), (2, 0, 0), (0, 0, 1)], [(0, 2, 0), (2, 0, 0), (0, 1, 0)]];
+    assert_eq!(look(&knowledge), half);
+    knowledge.not_found("lb.test".into());
+    let four = [[(0, 1, 0), (0, 0, 1), (0, 0, 1)], [(0, 2, 0), (0, 1, 0), (0, 1, 0)]];
+    assert_eq!(look(&knowledge), four, "what cannot be looked up does not spoil the rest");
+    knowledge.stands_for("lb.test".into(), vec!["2001:db8::1".parse().unwrap()]);
+    let both = [[(0, 1, 0), (0, 1, 0), (0, 0, 1)], [(0, 2, 0), (0, 2, 0), (0, 1, 0)]];
+    assert_eq!(look(&knowledge), both);
 }
 
 fn delegating() -> DnsZoneSpec {

@@ -139,7 +139,11 @@ fn host_sets(host: &Host, here: &Place, vantages: &Vantages) -> Vec<RrSet> {
             return vec![set(kind::CNAME, vec![alias.clone()])];
         }
     }
-    let (four, six) = (chosen(Family::Four), chosen(Family::Six));
+    let (four, mut six) = (chosen(Family::Four), chosen(Family::Six));
+    // A secondary answers everybody alike: IPv6 for some would be IPv6 for all.
+    if six.iter().any(|ways| ways.six.is_empty() && !ways.four.is_empty()) {
+        six.clear();
+    }
     let four = four.iter().flat_map(|ways| &ways.four).map(|one| one.octets().as_slice().into());
     let six = six.iter().flat_map(|ways| &ways.six).map(|one| one.octets().as_slice().into());
     let sets = [set(kind::A, four.collect()), set(kind::AAAA, six.collect())];

@@ -10,7 +10,7 @@ use limen_core::global::{Backend, DnsRules, Global, Target, TrafficRules, for_ho
 
 use super::standing::{InCommon, Judge, Questions, Standing};
 use crate::knowledge::Knowledge;
-use crate::wire::name;
+use crate::wire::{kind, name};
 
 /// A host, and how well its clusters are. A new one is made whenever that changes.
 pub(crate) struct Host {
@@ -22,8 +22,7 @@ pub(crate) struct Host {
     pub(crate) ways: Arc<[Ways]>,
     /// Whether some cluster can only be answered as an alias.
     pub(crate) aliases: bool,
-    /// Whether there is no way in for the only reason that names have not been looked up yet.
-    pub(crate) waits: bool,
+    waits: Waits,
     pub(crate) ttl: u32,
 }
 
@@ -60,6 +59,13 @@ impl Ways {
     pub(crate) fn is_alias(&self) -> bool {
         self.four.is_empty() && self.six.is_empty() && !self.names.is_empty()
     }
+}
+
+/// Of which families there may be ways in that have not been looked up yet, and none is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Waits {
+    four: bool,
+    six: bool,
 }
 
 /// How long answers are remembered.
@@ -115,6 +121,21 @@ impl HostPlan {
         hosts.filter(|host| host.parse::<IpAddr>().is_err())
     }
 
+    fn waits(&self, ways: &[Ways], knowledge: &Knowledge) -> Waits {
+        if self.ways.is_some() {
+            return Waits::default();
+        }
+        let four = ways.iter().any(|ways| !ways.four.is_empty());
+        let six = ways.iter().any(|ways| !ways.six.is_empty());
+        // Who has another way in need not wait for what has been looked up in vain.
+        let is_done = |name: &str| {
+            let Knowledge { addresses, not_found, .. } = knowledge;
+            addresses.contains_key(name) || (four || six) && not_found.contains(name)
+        };
+        let waits = !self.names_to_look_up().all(is_done);
+        Waits { four: waits && !four, six: waits && !six }
+    }
+
     /// Whether it is made of exactly these.
     pub(super) fn is_made_of(&self, globals: &[Arc<Global>]) -> bool {
         self.globals.len() == globals.len()
@@ -137,10 +158,17 @@ impl Host {
             trouble.min(dns.ttl_seconds.unwrap_or(ttls.calm))
         };
         let aliases = ways.iter().any(Ways::is_alias);
-        let nowhere = ways.iter().all(|ways| *ways == Ways::default());
-        let waits =
-            nowhere && plan.names_to_look_up().any(|name| !knowledge.addresses.contains_key(name));
+        let waits = plan.waits(&ways, knowledge);
         Self { id, plan, readiness, ways, aliases, waits, ttl }
+    }
+
+    /// Whether it cannot be said yet what there is of a kind.
+    pub(crate) fn waits_for(&self, kind: u16) -> bool {
+        match kind {
+            kind::A => self.waits.four,
+            kind::AAAA => self.waits.six,
+            _ => false,
+        }
     }
 
     /// Whether it is the same as another but for its number.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use limen_core::global::{DnsRules, Global, Residency, Split, TrafficRules, Verdict};
+use limen_core::global::{DnsRules, Global, Residency, Split, Target, TrafficRules, Verdict};
 
 use crate::bed::{Bed, global, objects, shop, target, three, until};
 use crate::client::*;
@@ -106,6 +106,73 @@ fn no_family_leads_to_a_cluster_that_the_other_is_kept_from() {
     bed.set(targets(Verdict::Unhealthy));
     until(|| seen(&bed, AAAA, "10.1.0.0"), |address| address == "2001:db8::1");
     assert_eq!(seen(&bed, A, "10.1.0.0"), "192.0.2.1");
+}
+
+#[test]
+fn ipv4_is_answered_whatever_leads_elsewhere_by_ipv6() {
+    let mut drained = three();
+    drained.truncate(2);
+    drained[1] = target("york", "america", "40.7,-74", &["2001:db8::2"]);
+    let mut lost = drained.clone();
+    drained[0].drained_percent = 100;
+    lost[0].verdicts.api = Verdict::Unhealthy;
+    for targets in [drained, lost] {
+        let rules = TrafficRules::default();
+        let bed = Bed::new(objects(vec![global("shop.example.com", targets, rules)]));
+        assert_eq!(seen(&bed, A, "10.1.0.0"), "192.0.2.1", "many have nothing but IPv4");
+        assert_eq!(seen(&bed, AAAA, "10.1.0.0"), "2001:db8::2");
+    }
+}
+
+/// Paris with both families, and New York with IPv4 alone.
+fn half_six() -> Vec<Target> {
+    let mut targets = three();
+    targets.truncate(2);
+    targets[1] = target("york", "america", "40.7,-74", &["192.0.2.2"]);
+    targets
+}
+
+#[test]
+fn ipv6_leads_to_no_cluster_that_a_failover_order_holds_in_reserve() {
+    let shop = |order: [&str; 2], york: Verdict| {
+        let mut targets = half_six();
+        targets[1].verdicts.edge = york;
+        let failover = order.map(str::to_owned).into();
+        let dns = Some(DnsRules { clusters: 2, ..DnsRules::default() });
+        let rules = TrafficRules { failover, dns, ..TrafficRules::default() };
+        objects(vec![global("shop.example.com", targets, rules)])
+    };
+    let bed = Bed::new(shop(["york", "paris"], Verdict::Healthy));
+    let both = || [A, AAAA].map(|kind| seen(&bed, kind, "10.1.0.0"));
+    assert_eq!(both(), ["192.0.2.2 192.0.2.1", ""], "with IPv6 all would go to paris");
+    bed.set(shop(["york", "paris"], Verdict::Unhealthy));
+    until(both, |seen| *seen == ["192.0.2.1", "2001:db8::1"]);
+    bed.set(shop(["paris", "york"], Verdict::Healthy));
+    until(both, |seen| *seen == ["192.0.2.1 192.0.2.2", "2001:db8::1"]);
+}
+
+#[test]
+fn who_has_both_families_is_divided_as_the_weights_and_drains_say() {
+    let clusters = [("paris", 10), ("york", 90)].map(|(name, weight)| (name.to_owned(), weight));
+    let split = Some(Split { clusters: clusters.into(), ..Split::default() });
+    let weighted = (half_six(), TrafficRules { split, ..TrafficRules::default() }, 10);
+    let mut drained = (half_six(), TrafficRules::default(), 70);
+    drained.0[0].drained_percent = 30;
+    for (targets, rules, paris) in [weighted, drained] {
+        let bed = Bed::new(objects(vec![global("shop.example.com", targets, rules)]));
+        let (mut six, mut four) = (0_i32, 0);
+        for network in 0..100 {
+            let client = format!("10.1.{network}.0");
+            let seen = |kind| ask("shop.example.com", kind).subnet(&client, 24).udp(bed.address());
+            let (by_four, by_six) = (seen(A), seen(AAAA));
+            four += i32::from(by_four.texts() == ["192.0.2.1"]);
+            six += i32::from(by_six.texts() == ["2001:db8::1"]);
+            let led = (by_four.texts() == ["192.0.2.1"], by_six.texts().len());
+            assert!(matches!(led, (true, 1) | (false, 0)), "{client}: {by_four:?} {by_six:?}");
+            assert_eq!(by_four.scope(), by_six.scope(), "{client}");
+        }
+        assert!((six - paris).abs() <= 4 && six == four, "{six} and {four} of 100");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use limen_core::global::TrafficRules;
+use limen_core::global::{Split, TrafficRules};
 use limen_dns::{KeyFolder, Secondary, TsigKey};
 use limen_dns_wire::tsig::{Before, sign, verify};
 
@@ -97,6 +97,22 @@ fn a_secondary_gets_addresses_rather_than_an_alias_beside_them() {
     };
     assert_eq!(of("both.example.com."), [(A, "192.0.2.1")]);
     assert_eq!(of("named.example.com."), [(CNAME, "lb.elsewhere.net.")]);
+}
+
+#[test]
+fn a_secondary_gets_no_ipv6_that_would_lead_away_from_weights() {
+    let targets = vec![
+        target("paris", "europe", "48.9,2.4", &["192.0.2.1", "2001:db8::1"]),
+        target("york", "america", "40.7,-74", &["192.0.2.2"]),
+    ];
+    let clusters = [("paris", 10), ("york", 90)].map(|(name, weight)| (name.to_owned(), weight));
+    let split = Some(Split { clusters: clusters.into(), ..Split::default() });
+    let rules = TrafficRules { split, ..TrafficRules::default() };
+    let (bed, _socket) = bed(objects(vec![global("shop.example.com", targets, rules)]), None);
+    let records = transfer(&bed, ask("example.com", AXFR).bytes());
+    let shop = records.iter().filter(|record| record.name == "shop.example.com.");
+    let shop: Vec<(u16, &str)> = shop.map(|record| (record.kind, &*record.text)).collect();
+    assert_eq!(shop, [(A, "192.0.2.1"), (A, "192.0.2.2")]);
 }
 
 #[test]
