@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use limen_api::{Cluster, GlobalIngress};
+use limen_api::{Cluster, GlobalIngress, kind};
+use limen_sync::{ObjectApi, lacks};
 use serde_json::json;
 
 use crate::join::{JoinError, step};
@@ -48,8 +49,15 @@ pub(crate) async fn take_traffic_away(
 async fn serving(hub: &Client, name: &str) -> Result<usize, JoinError> {
     let globals: Api<GlobalIngress> = Api::all(hub.clone());
     let globals = match globals.list(&ListParams::default()).await {
-        Err(kube::Error::Api(unknown)) if unknown.code == 404 => return Ok(0),
-        read => read.map_err(step("read GlobalIngress objects"))?,
+        Ok(globals) => globals,
+        Err(error) => {
+            let kind = kind(("limen.dev/v1alpha1", "GlobalIngress", "globalingresses", true));
+            // A hub without traffic has none. Who else answers does not know.
+            return match lacks(&ObjectApi::new(hub.clone()), &kind).await {
+                Ok(true) => Ok(0),
+                _ => Err(step("read GlobalIngress objects")(error)),
+            };
+        }
     };
     let backends = globals.iter().flat_map(|global| &global.spec.global.backends);
     let serves = |backend: &&limen_core::global::Backend| {

@@ -10,7 +10,7 @@ use limen_api::{Cluster, ClusterSpec, FederatedType, NAMESPACE, SecretReference,
 use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
 use limen_core::locality::Coordinates;
-use limen_sync::ObjectApi;
+use limen_sync::{ObjectApi, is_absent};
 use serde_json::{Value, json};
 
 use crate::clusters::{LET_GO, UNJOIN_ANNOTATION};
@@ -341,10 +341,7 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinErr
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let absent = |error: kube::Error| match error {
-        kube::Error::Api(status) if status.code == 404 => Ok(()),
-        error => Err(error),
-    };
+    let absent = |error: kube::Error| if is_absent(&error) { Ok(()) } else { Err(error) };
     let deleting = DeleteParams::default();
     if let Some(credentials) = &cluster.spec.credentials {
         let secrets: Api<Secret> = Api::namespaced(hub.clone(), NAMESPACE);
@@ -366,7 +363,7 @@ async fn remove(clusters: &Api<Cluster>, cluster: &Cluster) -> kube::Result<bool
     let deleting = DeleteParams { preconditions, ..DeleteParams::default() };
     match clusters.delete(name.as_deref().unwrap_or_default(), &deleting).await {
         Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
+        Err(error) if is_absent(&error) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
         Err(error) => Err(error),
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use limen_api::FINALIZER;
 use limen_core::federated::ObjectId;
-use limen_sync::ObjectApi;
+use limen_sync::{ObjectApi, is_absent};
 use serde_json::{Value, json};
 
 use crate::roots::Draft;
@@ -33,8 +33,6 @@ pub(crate) struct Written {
     pub(crate) status: Option<Value>,
     pub(crate) report: Option<Value>,
     pub(crate) error: Option<kube::Error>,
-    /// The root is not there any more.
-    pub(crate) gone: bool,
 }
 
 impl Letter {
@@ -43,7 +41,8 @@ impl Letter {
         let mut written = Written::default();
         match self.deliver(api, id, object, &mut written).await {
             Ok(()) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => written.gone = true,
+            // The root is not there any more.
+            Err(error) if is_absent(&error) => {}
             Err(error) => written.error = Some(error),
         }
         written
@@ -92,17 +91,16 @@ async fn write_report(
     report: &Value,
     known: bool,
 ) -> kube::Result<()> {
-    let is = |error: &kube::Error, code: u16| matches!(error, kube::Error::Api(status) if status.code == code);
     if !known {
         match api.submit(&id.kind, report).await {
-            Err(error) if is(&error, 409) => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
             other => return other,
         }
     }
     let owners = &report["metadata"]["ownerReferences"];
     let patch = json!({"metadata": {"ownerReferences": owners}, "spec": report["spec"]});
     match api.merge(id, "", &patch).await {
-        Err(error) if is(&error, 404) => api.submit(&id.kind, report).await,
+        Err(error) if is_absent(&error) => api.submit(&id.kind, report).await,
         other => other.map(drop),
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::object_api::{ObjectApi, version_path};
 
 /// Whether the cluster says what it knows, and this kind is not among it.
-pub(crate) async fn lacks(api: &ObjectApi, kind: &Kind) -> kube::Result<bool> {
+pub async fn lacks(api: &ObjectApi, kind: &Kind) -> kube::Result<bool> {
     if !kind.group().is_empty() {
         let groups = api.send(Method::GET, "/apis", None, None).await?;
         match entries(&groups, "APIGroupList", "groups") {

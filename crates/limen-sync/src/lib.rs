@@ -26,9 +26,10 @@ mod syncer;
 mod watch;
 mod work;
 
+pub use discovery::lacks;
 pub use fault::{Fault, FaultKind};
 pub use leaves::{Report, Want, Wish};
-pub use object_api::{ObjectApi, object_path};
+pub use object_api::{ObjectApi, is_absent, object_path};
 pub use observe::{Observation, Observed, observe};
 pub use probe::{Nodes, Probed};
 pub use queue::Queue;

@@ -306,14 +306,16 @@ fn request_with(
         .map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))
 }
 
-/// An object is absent if its API says so. A bare "not found" may come from whatever answers in the
-/// place of the API.
+/// Whether an API says that an object is absent. A bare "not found" may come from whatever answers
+/// in the place of the API.
+pub fn is_absent(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == "NotFound")
+}
+
 fn absent_is_none(sent: kube::Result<Value>) -> kube::Result<Option<Value>> {
     match sent {
         Ok(object) => Ok(Some(object)),
-        Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
-            Ok(None)
-        }
+        Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }

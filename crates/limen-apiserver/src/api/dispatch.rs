@@ -190,9 +190,14 @@ impl Api {
         let wanted = Attributes { user: &known.identity, ..wanted };
         trace.know(&known, &wanted);
         trace.decide(self.allow(&wanted))?;
-        let class = if verb.is_mutating() { Class::Mutating } else { Class::ReadOnly };
-        let _turn = self.flow.enter(&known.identity, class).await?;
-        let body = if verb.is_mutating() { upload.read().await? } else { Bytes::new() };
+        let user = known.identity.clone();
+        let (_room, body, class) = if verb.is_mutating() {
+            let room = self.flow.room(&user, upload.most())?;
+            (room, upload.read().await?, Class::Mutating)
+        } else {
+            (None, Bytes::new(), Class::ReadOnly)
+        };
+        let _turn = self.flow.enter(&user, class).await?;
         let asked = Asked {
             verb,
             path,
@@ -205,7 +210,7 @@ impl Api {
         let carried_out = match parts.method {
             // The real server has no HEAD for objects.
             Method::HEAD => Err(ApiError::method_not_allowed()),
-            _ => self.carry_out(asked).await,
+            _ => self.clone().carry_out(asked).await,
         };
         let mut answer = carried_out.unwrap_or_else(|error| Err(error).into());
         answer.warnings.extend(known.warning.map(str::to_owned));

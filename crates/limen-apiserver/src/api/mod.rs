@@ -1,8 +1,8 @@
 //! The API: one function from a request to an answer.
 //!
 //! ```text
-//!   request ► who? ► what? ► may they? ► their turn? ► body   ► do it ► answer
-//!             auth   request  rbac         flow          upload   verbs   answer
+//!   request ► who? ► what? ► may they? ► body   ► their turn? ► do it ► answer
+//!             auth   request  rbac         upload   flow          verbs   answer
 //! ```
 //!
 //! It is used by the server for clients on the network, and directly by controllers in the same

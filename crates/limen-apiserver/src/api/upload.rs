@@ -1,7 +1,6 @@
 //! The body of a request, which is read once it is known that somebody may send it.
 //!
-//! Whoever is nobody, may not do what they ask for or has to wait for their turn takes no memory
-//! with what they send along.
+//! Whoever is nobody or may not do what they ask for takes no memory with what they send along.
 
 use std::error::Error;
 use std::pin::pin;
@@ -32,6 +31,13 @@ where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    /// How many bytes will be read at most.
+    pub(super) fn most(&self) -> usize {
+        let Self::Unread(body) = self else { return 0 };
+        let said = body.size_hint().upper().and_then(|size| usize::try_from(size).ok());
+        said.map_or(MAX_BODY, |size| size.min(MAX_BODY))
+    }
+
     /// The whole body, if it is not too large and comes in time.
     pub(super) async fn read(&mut self) -> ApiResult<Bytes> {
         let Self::Unread(body) = std::mem::replace(self, Self::Broken) else {
@@ -103,6 +109,14 @@ mod tests {
         let mut upload = Upload::Unread(chunks(4));
         assert_eq!(upload.read().await.unwrap_err().code, 413);
         assert!(!upload.discard().await, "there is more to come");
+    }
+
+    #[test]
+    fn a_body_that_does_not_say_how_long_it_is_may_have_any_length() {
+        assert_eq!(Upload::Unread(Full::from("hello")).most(), 5);
+        assert_eq!(Upload::Unread(Empty::new()).most(), 0);
+        assert_eq!(Upload::Unread(chunks(1)).most(), MAX_BODY);
+        assert_eq!(Upload::Unread(Full::from(vec![0; MAX_BODY + 1])).most(), MAX_BODY);
     }
 
     #[tokio::test]

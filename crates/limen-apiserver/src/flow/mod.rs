@@ -1,9 +1,13 @@
 //! No user takes the server from the others.
 //!
 //! ```text
-//!   request ──► Flow::enter ──► a seat is free: Permit
+//!   request ──► Flow::room ──► Room for its body, or 429
+//!     body  ──► Flow::enter ──► a seat is free: Permit
 //!                          └──► all are taken: wait in the user's own queue ──► Permit, or 429
 //! ```
+//!
+//! A body is there before its request takes a seat: who sends slowly keeps nobody else from
+//! writing. All bodies together are bounded, and nobody may hold more than is left for others.
 //!
 //! There are so many seats for requests that change something and so many for those that read.
 //! While all are taken, each user waits in a queue of their own, and freed seats go to the queues
@@ -12,6 +16,7 @@
 //! since it would never give it back otherwise; health checks and `system:masters` always get in, so that somebody can see
 //! to an overloaded server.
 
+mod room;
 mod turns;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +27,7 @@ use tokio::sync::oneshot;
 
 use crate::auth::{Identity, MASTERS};
 use crate::error::{ApiError, ApiResult};
+use room::Rooms;
 use turns::{Arrival, Turns};
 
 /// What kind of request it is.
@@ -48,6 +54,8 @@ pub(crate) struct Limits {
     pub total_queue_length: usize,
     /// How long a request may wait.
     pub wait: Duration,
+    /// How many bytes the bodies of all requests may have that are under way.
+    pub bodies: usize,
 }
 
 impl Default for Limits {
@@ -58,6 +66,7 @@ impl Default for Limits {
             queue_length: 50,
             total_queue_length: 5_000,
             wait: Duration::from_secs(15),
+            bodies: 256 * 1024 * 1024,
         }
     }
 }
@@ -68,7 +77,17 @@ pub(crate) struct Flow {
     mutating: Arc<Pool>,
     read_only: Arc<Pool>,
     wait: Duration,
+    rooms: Mutex<Rooms>,
     rejected: AtomicU64,
+}
+
+/// Room for a body, which is free again when it is dropped.
+#[derive(Debug)]
+#[must_use = "the room is free again when it is dropped"]
+pub(crate) struct Room<'a> {
+    flow: &'a Flow,
+    user: &'a str,
+    bytes: usize,
 }
 
 /// Leave to go on; the seat is free again when it is dropped.
@@ -89,6 +108,7 @@ impl Flow {
             mutating: pool(limits.mutating),
             read_only: pool(limits.read_only),
             wait: limits.wait,
+            rooms: Mutex::new(Rooms::new(limits.bodies)),
             rejected: AtomicU64::new(0),
         }
     }
@@ -96,6 +116,32 @@ impl Flow {
     /// How many requests were turned away so far.
     pub(crate) fn rejected(&self) -> u64 {
         self.rejected.load(Ordering::Relaxed)
+    }
+
+    /// Room for a body of so many bytes, if the user does not hold too much already. Nobody needs
+    /// any for nothing.
+    pub(crate) fn room<'a>(
+        &'a self,
+        user: &'a Identity,
+        bytes: usize,
+    ) -> ApiResult<Option<Room<'a>>> {
+        if bytes == 0 || user.is_in(MASTERS) {
+            return Ok(None);
+        }
+        match self.rooms().take(&user.name, bytes) {
+            Some(bytes) => Ok(Some(Room { flow: self, user: &user.name, bytes })),
+            None => Err(self.turn_away()),
+        }
+    }
+
+    /// As with the turns, a poisoned lock is as good as any.
+    fn rooms(&self) -> MutexGuard<'_, Rooms> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turn_away(&self) -> ApiError {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        ApiError::too_many_requests("Too many requests, please try again later.", 1)
     }
 
     /// Waits for the user's turn. A request that is dropped meanwhile leaves its place.
@@ -118,8 +164,13 @@ impl Flow {
             }
             Arrival::Full => {}
         }
-        self.rejected.fetch_add(1, Ordering::Relaxed);
-        Err(ApiError::too_many_requests("Too many requests, please try again later.", 1))
+        Err(self.turn_away())
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.flow.rooms().give_back(self.user, self.bytes);
     }
 }
 

@@ -13,6 +13,7 @@ fn flow(seats: usize, wait: Duration) -> Arc<Flow> {
         queue_length: 100,
         total_queue_length: 150,
         wait,
+        bodies: 1 << 20,
     }))
 }
 
@@ -113,4 +114,19 @@ async fn some_requests_need_no_seat() {
     assert!(flow.enter(&ann, Class::ReadOnly).await.is_err());
     let master = Identity::new("root", &[MASTERS]);
     assert!(flow.enter(&master, Class::Mutating).await.is_ok());
+}
+
+#[tokio::test]
+async fn room_is_free_again_when_it_is_dropped() {
+    let flow = flow(1, LONG);
+    let (ann, bob) = (user("ann"), user("bob"));
+    let held = flow.room(&ann, 400_000).unwrap();
+    assert_eq!(flow.room(&ann, 400_000).unwrap_err().code.as_u16(), 429);
+    assert_eq!(flow.rejected(), 1);
+    assert!(flow.room(&bob, 200_000).unwrap().is_some());
+    drop(held);
+    assert!(flow.room(&ann, 400_000).unwrap().is_some());
+
+    let master = Identity::new("root", &[MASTERS]);
+    assert!(flow.room(&master, 1 << 30).unwrap().is_none(), "masters need none");
 }

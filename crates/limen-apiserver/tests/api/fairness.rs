@@ -63,7 +63,7 @@ impl Store for SlowStore {
 }
 
 /// Creates an object; returns the status and what `Retry-After` says.
-async fn create(client: Client, name: String) -> (u16, Option<String>) {
+pub(crate) async fn create(client: Client, name: String) -> (u16, Option<String>) {
     let object = json!({"metadata": {"name": name}}).to_string().into_bytes();
     let request = Request::post("/api/v1/namespaces/default/configmaps")
         .header("content-type", "application/json")
@@ -163,7 +163,7 @@ async fn a_watch_waits_for_its_turn_to_begin_and_leaves_its_seat() {
     assert_eq!(watch(ann).await.status(), 200);
 }
 
-async fn allow_writes(hub: &Hub) {
+pub(crate) async fn allow_writes(hub: &Hub) {
     let binding = json!({
         "metadata": {"name": "writers"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},

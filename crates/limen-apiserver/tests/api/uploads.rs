@@ -1,4 +1,4 @@
-//! Bodies that are sent by people who may not send them.
+//! Bodies that are sent by people who may not send them, or who do not send them to the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::server::Hub;
+use crate::fairness::{allow_writes, create};
+use crate::server::{Hub, options, store};
 
 async fn connect(hub: &Hub) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
@@ -52,4 +53,39 @@ async fn who_may_not_send_is_refused_whatever_they_have_to_send() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{answer}");
         assert!(answer.contains("connection: close"), "{answer}");
     }
+}
+
+/// Announces a review, which anybody may ask for, and sends nothing once the server waits for it.
+async fn stall(hub: &Hub, token: &str) -> TlsStream<TcpStream> {
+    let mut stream = connect(hub).await;
+    let head = format!(
+        "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r\nHost: hub\r\n\
+         Authorization: Bearer {token}\r\nExpect: 100-continue\r\n\
+         Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    let read = stream.read_exact(&mut answer);
+    tokio::time::timeout(Duration::from_secs(40), read).await.expect("an answer").unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 100");
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_send_what_they_announce_keeps_nobody_from_writing() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.csv");
+    std::fs::write(&tokens, "token-1,greedy,1\ntoken-2,ann,2\n").unwrap();
+    let mut settings = options(folder.path(), Arc::new(store(folder.path())));
+    settings.token_file = Some(tokens);
+    let hub = Hub::start_with(folder, settings).await;
+    allow_writes(&hub).await;
+
+    // More than may write at the same time.
+    let mut stalled = Vec::new();
+    for _ in 0..210 {
+        stalled.push(stall(&hub, "token-1").await);
+    }
+    let written = create(hub.client_with("token-2"), "modest".to_owned()).await;
+    assert_eq!(written, (201, None));
 }

@@ -11,14 +11,45 @@ use crate::edge::EdgeReport;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     group: String,
-    /// By edge, GlobalIngress, backend and cluster; nothing before the first look.
-    counters: Option<BTreeMap<[String; 4], u64>>,
+    /// Edges that were there at the last look; nothing before the first.
+    edges: Option<BTreeSet<String>>,
+    /// By edge, GlobalIngress, backend and cluster.
+    counters: BTreeMap<[String; 4], Counter>,
     given: u64,
 }
 
+/// What an edge has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counter {
+    answers: u64,
+    /// Several targets of the cluster are in the group. Edges count them by themselves or all
+    /// together, and do not say which they speak of: the highest figure is true of at least one.
+    shared: bool,
+}
+
+impl Counter {
+    fn and(self, answers: u64) -> Self {
+        Self { answers: self.answers.max(answers), shared: true }
+    }
+
+    /// By how much it has grown, at least, since an earlier look at an edge.
+    fn grown(self, before: Option<Self>, edge_is_new: bool) -> u64 {
+        match before {
+            None if edge_is_new => self.answers,
+            // It was idle, and nobody knows what it had counted.
+            None => 0,
+            Some(before) if before.shared != self.shared => 0,
+            Some(before) if before.answers <= self.answers => self.answers - before.answers,
+            Some(_) if self.shared => 0,
+            // An edge that has started anew counts from zero.
+            Some(_) => self.answers,
+        }
+    }
+}
+
 impl Answers {
-    /// Looks at the last report of every edge, by its name, however old. The first look tells from
-    /// where to count.
+    /// Looks at the last report of every edge, by its name, however old. The first look at an edge
+    /// tells from where to count; one that came later has counted nothing before.
     pub fn look<'a>(
         &mut self,
         reports: impl Iterator<Item = (&'a str, &'a EdgeReport)>,
@@ -28,25 +59,28 @@ impl Answers {
         if self.group != group {
             *self = Self { group: group.to_owned(), ..Self::default() };
         }
-        let first = self.counters.is_none();
-        let counters = self.counters.get_or_insert_default();
         let mut edges = BTreeSet::new();
+        let mut counted: BTreeMap<[String; 4], Counter> = BTreeMap::new();
         for (edge, report) in reports {
-            edges.insert(edge);
+            edges.insert(edge.to_owned());
             for demand in report.demand.iter().filter(|demand| is_meant(&demand.global_ingress)) {
                 let sent = demand.clusters.iter();
                 for sent in sent.filter(|sent| sent.group.as_deref() == Some(group)) {
                     let counter = [edge, &demand.global_ingress, &demand.backend, &sent.cluster];
-                    let before = counters.insert(counter.map(str::to_owned), sent.requests);
-                    // An edge that has started anew counts from zero.
-                    let before = before.filter(|before| *before <= sent.requests).unwrap_or(0);
-                    if !first {
-                        self.given += sent.requests - before;
-                    }
+                    counted
+                        .entry(counter.map(str::to_owned))
+                        .and_modify(|others| *others = others.and(sent.requests))
+                        .or_insert(Counter { answers: sent.requests, shared: false });
                 }
             }
         }
-        counters.retain(|[edge, global, ..], _| edges.contains(edge.as_str()) && is_meant(global));
+        for (key, counter) in counted {
+            let edge_is_new = self.edges.as_ref().is_some_and(|known| !known.contains(&key[0]));
+            let before = self.counters.insert(key, counter);
+            self.given += counter.grown(before, edge_is_new);
+        }
+        self.counters.retain(|[edge, global, ..], _| edges.contains(edge) && is_meant(global));
+        self.edges = Some(edges);
     }
 
     /// A step begins.
@@ -121,6 +155,36 @@ mod tests {
         assert_eq!(look(&mut answers, &[("a", &[("c1", 10_001), ("c2", 500)])]), 1);
         // Whoever is gone for good is forgotten.
         assert_eq!(look(&mut answers, &[]), 1);
-        assert_eq!(answers.counters, Some(BTreeMap::new()));
+        assert!(answers.counters.is_empty() && answers.edges == Some(BTreeSet::new()));
+    }
+
+    #[test]
+    fn what_an_edge_had_counted_before_it_spoke_of_it_does_not_count() {
+        let mut answers = Answers::default();
+        look(&mut answers, &[("a", &[])]);
+        assert_eq!(look(&mut answers, &[("a", &[("c1", 10_000)])]), 0, "it was idle");
+        assert_eq!(look(&mut answers, &[("a", &[("c1", 10_002)])]), 2);
+        assert_eq!(look(&mut answers, &[("a", &[("c1", 10_002), ("c2", 700)])]), 2);
+        let all: [(&str, &[_]); 2] = [("a", &[("c2", 701)]), ("b", &[("c2", 4)])];
+        assert_eq!(look(&mut answers, &all), 7);
+    }
+
+    #[test]
+    fn several_targets_of_one_cluster_do_not_count_each_others_answers() {
+        let mut answers = Answers::default();
+        for (sent, given) in [
+            (vec![("c1", 1_000), ("c1", 10)], 0),
+            (vec![("c1", 1_000), ("c1", 10)], 0),
+            (vec![("c1", 1_003), ("c1", 10)], 3),
+            // One of them is idle, and is back.
+            (vec![("c1", 11)], 3),
+            (vec![("c1", 12)], 4),
+            (vec![("c1", 1_003), ("c1", 12)], 4),
+            // The edge counts them together from here on.
+            (vec![("c1", 12), ("c1", 12)], 4),
+            (vec![("c1", 14), ("c1", 14)], 6),
+        ] {
+            assert_eq!(look(&mut answers, &[("a", &sent)]), given, "{sent:?}");
+        }
     }
 }

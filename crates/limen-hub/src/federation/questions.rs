@@ -110,10 +110,10 @@ pub(super) async fn records(api: ObjectApi) -> Answer {
         });
         match read.await {
             Ok(_) => return Answer::Records(records),
-            Err(kube::Error::Api(unknown)) if unknown.code == 404 => {
-                return Answer::Records(HashMap::new());
-            }
             Err(error) => {
+                if limen_sync::lacks(&api, &kind).await.unwrap_or(false) {
+                    return Answer::Records(HashMap::new());
+                }
                 tracing::warn!(%error, "the records of roots cannot be read; trying again");
                 tokio::time::sleep(PAUSE).await;
             }
@@ -131,5 +131,43 @@ async fn was_orphaned(api: &ObjectApi, id: &ObjectId, uid: &str) -> bool {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// In whose place somebody else answers before its records are asked for a second time.
+    fn misrouted() -> ObjectApi {
+        let asked = Arc::new(AtomicBool::new(false));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let records = request.uri().path().ends_with("/federatedstatuses");
+            let (status, body) = match records && asked.fetch_or(records, Ordering::Relaxed) {
+                false => (404, "404 page not found\n".to_owned()),
+                true => {
+                    let record = json!({"metadata": {"name": "service.web", "namespace": "shop"}});
+                    (200, json!({"items": [record]}).to_string())
+                }
+            };
+            async move {
+                let body = Body::from(body.into_bytes());
+                Ok::<_, std::io::Error>(Response::builder().status(status).body(body).unwrap())
+            }
+        });
+        ObjectApi::new(kube::Client::new(service, "default"))
+    }
+
+    #[tokio::test]
+    async fn records_that_somebody_else_has_not_heard_of_are_asked_for_again() {
+        let answer = tokio::time::timeout(Duration::from_secs(60), records(misrouted())).await;
+        let Answer::Records(records) = answer.expect("no answer") else { panic!("no records") };
+        assert_eq!(records.len(), 1);
     }
 }

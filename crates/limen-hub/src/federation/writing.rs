@@ -294,7 +294,7 @@ impl World {
 /// What is gone needs no record.
 fn absent_is_fine(written: kube::Result<serde_json::Value>) -> kube::Result<()> {
     match written {
-        Err(kube::Error::Api(gone)) if gone.code == 404 => Ok(()),
+        Err(error) if limen_sync::is_absent(&error) => Ok(()),
         other => other.map(drop),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use limen_core::compile::{HOST_ANNOTATION, Key};
 use limen_core::federated::ObjectId;
 use limen_core::leaf::ROOT_LABEL;
-use limen_sync::ObjectApi;
+use limen_sync::{ObjectApi, is_absent};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -166,7 +166,7 @@ impl World {
         let failed = match done.written {
             Ok(_) => false,
             // It is gone: nothing is left to write about.
-            Err(kube::Error::Api(status)) if status.code == 404 => false,
+            Err(error) if is_absent(&error) => false,
             // Somebody else wrote at the same time.
             Err(kube::Error::Api(status)) if status.code == 409 => true,
             Err(error) => {

@@ -28,7 +28,8 @@ fn global() -> Value {
         "spec": {"backends": [{"name": "web:80", "targets": [{"cluster": "c1", "addresses": [address]}]}]}})
 }
 
-/// An API that does not know Ingresses when it is first asked for them. It tells what is changed.
+/// An API in whose place somebody else answers, who has heard of nothing, when it is first asked for
+/// Ingresses and when it is first told of a change. It tells what is changed.
 fn hub(changes: mpsc::UnboundedSender<Method>) -> kube::Client {
     let asked = Arc::new(Mutex::new(HashSet::new()));
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -45,12 +46,13 @@ fn hub(changes: mpsc::UnboundedSender<Method>) -> kube::Client {
                 _ => vec![],
             };
             let again = !asked.lock().unwrap().insert(path.clone());
-            if name == "ingresses" && !again {
+            let change = *request.method() != Method::GET && path.contains("/globalingresses/");
+            if change {
+                let _ = changes.send(request.method().clone());
+            }
+            if (change || name == "ingresses") && !again {
                 let lost = Body::from(b"404 page not found\n".to_vec());
                 return Ok(Response::builder().status(404).body(lost).unwrap());
-            }
-            if *request.method() != Method::GET && path.contains("/globalingresses/") {
-                let _ = changes.send(request.method().clone());
             }
             let list = json!({"metadata": {"resourceVersion": "5"}, "items": items});
             let body = Body::from(list.to_string().into_bytes());
@@ -61,10 +63,12 @@ fn hub(changes: mpsc::UnboundedSender<Method>) -> kube::Client {
 }
 
 #[tokio::test]
-async fn roots_that_could_not_be_read_keep_what_they_compiled_to() {
+async fn what_somebody_else_has_not_heard_of_is_neither_gone_nor_given_up() {
     let (changes, mut changed) = mpsc::unbounded_channel();
     let traffic = Traffic::start(TrafficOptions::new(ObjectApi::new(hub(changes))));
     let first = tokio::time::timeout(PATIENCE, changed.recv()).await.expect("nothing is changed");
     assert_eq!(first, Some(Method::PATCH), "its only cluster is gone, and that is written");
+    let second = tokio::time::timeout(PATIENCE, changed.recv()).await;
+    assert_eq!(second.expect("nobody tries again"), Some(Method::PATCH));
     traffic.stop().await;
 }
