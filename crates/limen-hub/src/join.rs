@@ -45,6 +45,8 @@ pub struct JoinOptions {
     pub coordinates: Option<Coordinates>,
     /// What selectors match.
     pub labels: BTreeMap<String, String>,
+    /// The cluster of that name may be another than before, or have another address.
+    pub moves: bool,
 }
 
 /// What came of joining.
@@ -84,6 +86,18 @@ pub enum JoinError {
         "what answers in place of the hub is a Kubernetes that is no hub; take the kubeconfig that limen hub has written, or make it a hub with limen hub --kubeconfig FILE"
     )]
     NoHub,
+    /// The name belongs to what has another address.
+    #[error(
+        "cluster {name} has joined with the address {known}, and this kubeconfig leads to {given}; see whether the name and the context are right, and use --move if the cluster has moved"
+    )]
+    Elsewhere {
+        /// The member.
+        name: String,
+        /// Where it is as the hub knows it.
+        known: String,
+        /// Where it is to be.
+        given: String,
+    },
     /// There is no such member.
     #[error("there is no cluster {0}; limen clusters lists them")]
     Unknown(String),
@@ -145,7 +159,8 @@ fn is_own(version: &k8s_openapi::apimachinery::pkg::version::Info) -> bool {
     version.git_version.contains("+limen")
 }
 
-/// Makes an account in the member and registers the member with the hub.
+/// Makes an account in the member and registers the member with the hub. What a member that has
+/// joined before is known by stays, unless the options say something else.
 pub async fn join(
     hub: &Client,
     member: &Client,
@@ -164,8 +179,12 @@ pub async fn join(
         .await
         .map_err(step(format!("get a token for the hub in cluster {}", options.name)))?;
 
+    let clusters: Api<Cluster> = Api::all(hub.clone());
+    let known = clusters.get_opt(&options.name).await;
+    let known = known.map_err(step(format!("read cluster {} from the hub", options.name)))?;
+    refuse_another(known.as_ref(), options)?;
     let secret_name = format!("cluster-{}", options.name);
-    let cluster = cluster(options, &secret_name);
+    let cluster = cluster(options, known, &secret_name);
     let mut data = BTreeMap::from([("token".to_owned(), token.into_bytes())]);
     data.extend(options.ca.clone().map(|ca| ("ca.crt".to_owned(), ca)));
     let not_usable =
@@ -193,7 +212,6 @@ pub async fn join(
         .patch(&secret_name, &apply, &Patch::Apply(secret))
         .await
         .map_err(step(format!("store the Secret {secret_name} on the hub")))?;
-    let clusters: Api<Cluster> = Api::all(hub.clone());
     let register = || step(format!("register cluster {} with the hub", options.name));
     let registered = clusters.patch(&options.name, &apply, &Patch::Apply(cluster)).await;
     let registered = registered.map_err(register())?;
@@ -213,20 +231,39 @@ fn is_leaving(cluster: &Cluster) -> bool {
     annotations.is_some_and(|all| all.contains_key(UNJOIN_ANNOTATION))
 }
 
-fn cluster(options: &JoinOptions, secret: &str) -> Cluster {
+/// Refuses to lead a name to another address than before by mistake.
+fn refuse_another(known: Option<&Cluster>, options: &JoinOptions) -> Result<(), JoinError> {
+    let known = known.and_then(|cluster| cluster.spec.endpoint.as_deref());
+    let plain = |endpoint: &str| endpoint.trim_end_matches('/').to_owned();
+    match known.map(plain) {
+        Some(known) if known != plain(&options.endpoint) && !options.moves => {
+            let (name, given) = (options.name.clone(), plain(&options.endpoint));
+            Err(JoinError::Elsewhere { name, known, given })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the options say of a cluster, and where they say nothing what was known of it.
+fn cluster(options: &JoinOptions, known: Option<Cluster>, secret: &str) -> Cluster {
+    let (before, mut labels) = match known {
+        Some(known) => (known.spec, known.metadata.labels.unwrap_or_default()),
+        None => Default::default(),
+    };
+    labels.extend(options.labels.clone());
     let mut cluster = Cluster::new(
         &options.name,
         ClusterSpec {
             endpoint: Some(options.endpoint.clone()),
             credentials: Some(SecretReference { name: secret.to_owned() }),
             insecure_skip_tls_verify: options.ca.is_none(),
-            region: options.region.clone(),
-            zone: options.zone.clone(),
-            coordinates: options.coordinates,
+            region: options.region.clone().or(before.region),
+            zone: options.zone.clone().or(before.zone),
+            coordinates: options.coordinates.or(before.coordinates),
             ..ClusterSpec::default()
         },
     );
-    cluster.metadata.labels = Some(options.labels.clone()).filter(|labels| !labels.is_empty());
+    cluster.metadata.labels = Some(labels).filter(|labels| !labels.is_empty());
     cluster
 }
 

@@ -17,7 +17,8 @@ use crate::connection::{
 #[command(after_help = "\
 Makes the namespace limen-system in the cluster, with an account for the hub that may do what the
 federated kinds need and nothing else; stores its token as a Secret on the hub; registers it.
-Run it again to renew the token or the rights.
+Run it again to renew the token or the rights: region, zone, coordinates and labels that are not
+given stay as they are.
 
 Examples:
   limen join gce-europe-west1b --kubeconfig europe.yaml --region europe-west1 --label location=europe
@@ -51,6 +52,10 @@ pub(crate) struct Join {
     labels: Vec<(String, String)>,
 
     #[command(flatten)]
+    /// The cluster of that name has another address than when it joined, or is another
+    #[arg(long = "move")]
+    moves: bool,
+
     hub: HubToJoin,
 }
 
@@ -67,6 +72,7 @@ impl Join {
                 coordinates: self.coordinates,
                 labels: self.labels.into_iter().collect(),
             };
+                moves: self.moves,
             let hub = self.hub.client().await?;
             let member = answering(config, Whom::Cluster, Some(&self.kubeconfig)).await?;
             let joined = limen_hub::join(&hub, &member, &options).await?;

@@ -1,8 +1,10 @@
 //! What people type, and what they are told.
 
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use limen_api::Cluster;
 use serde_json::{Value, json};
 
 use crate::processes::{ApiServer, eventually};
@@ -189,4 +191,54 @@ async fn a_new_root_is_being_placed_and_one_that_is_not_there_is_not() {
     .await;
     let nobody = hub.limen(&["status", "ingress/nobody"]);
     assert!(!nobody.succeeded() && nobody.all().contains("there is no"), "{}", nobody.all());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_joins_again_stays_what_it_was() {
+    let (hub, a, other) = (ApiServer::hub(), ApiServer::member(), ApiServer::member());
+    let (kubeconfig, elsewhere) = (a.kubeconfig(), other.kubeconfig());
+    let join = ["join", "a", "--kubeconfig"];
+    let join = |kubeconfig: &std::path::Path, rest: &[&str]| {
+        hub.limen(&[&join[..], &[kubeconfig.to_str().unwrap()], rest].concat())
+    };
+    let place = ["--region", "eu", "--zone", "eu-1", "--coordinates", "52.5,13.4"];
+    let labels = ["--label", "stage=live", "--label", "tier=one"];
+    let joined = join(&kubeconfig, &[&place[..], &labels].concat());
+    assert!(joined.succeeded(), "{}", joined.all());
+    let clusters: Api<Cluster> = Api::all(hub.client().await);
+    let before = clusters.get("a").await.unwrap();
+
+    // What is given counts, and the rest stays.
+    let again = join(&kubeconfig, &["--label", "tier=two"]);
+    assert!(again.succeeded(), "{}", again.all());
+    let after = clusters.get("a").await.unwrap();
+    assert_eq!(after.spec, before.spec);
+    let labels = after.metadata.labels.unwrap_or_default();
+    assert_eq!((labels["stage"].as_str(), labels["tier"].as_str()), ("live", "two"));
+
+    // A wrong kubeconfig does not lead the name elsewhere, unless somebody says that it moves.
+    let refused = join(&elsewhere, &[]);
+    let (known, given) =
+        (before.spec.endpoint.clone().unwrap(), format!(":{}", port_in(&elsewhere)));
+    assert!(!refused.succeeded(), "{}", refused.all());
+    for word in [known.as_str(), given.as_str(), "--move"] {
+        assert!(refused.err().contains(word), "{word}: {}", refused.all());
+    }
+    assert_eq!(clusters.get("a").await.unwrap().spec, before.spec);
+    let namespaces: Api<Namespace> = Api::all(other.client().await);
+    let account = namespaces.get_opt("limen-system").await.unwrap();
+    assert!(account.is_none(), "nothing was made in the other cluster");
+    let moved = join(&elsewhere, &["--move"]);
+    assert!(moved.succeeded(), "{}", moved.all());
+    let after = clusters.get("a").await.unwrap().spec;
+    assert!(after.endpoint.as_ref().is_some_and(|now| now.ends_with(&given)), "{after:?}");
+    assert_eq!(after.region, before.spec.region);
+}
+
+/// The port of the API that a kubeconfig leads to.
+fn port_in(kubeconfig: &std::path::Path) -> String {
+    let read: Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(kubeconfig).unwrap()).unwrap();
+    let server = read["clusters"][0]["cluster"]["server"].as_str().unwrap();
+    server.rsplit_once(':').unwrap().1.to_owned()
 }
