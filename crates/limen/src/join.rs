@@ -106,9 +106,9 @@ fn authority(file: &Path, context: Option<&str>) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     if let Some(path) = &cluster.certificate_authority {
-        let path = file.parent().unwrap_or(file).join(path);
-        let pem = std::fs::read(&path);
-        return pem.map(Some).with_context(|| format!("cannot read {}", path.display()));
+        // A path that is relative to the kubeconfig was completed when that was read.
+        let pem = std::fs::read(path);
+        return pem.map(Some).with_context(|| format!("cannot read {path}"));
     }
     let Some(data) = &cluster.certificate_authority_data else {
         bail!(
