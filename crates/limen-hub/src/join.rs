@@ -116,6 +116,16 @@ pub enum JoinError {
         /// How long was waited.
         seconds: u64,
     },
+    /// Its leaves cannot be deleted.
+    #[error(
+        "cluster {name} does not answer the hub, so the {leaves} leaves that are known there cannot be deleted; limen clusters says why it does not answer; try again when it does, or use --abandon to forget it and to leave there what it has"
+    )]
+    Unreachable {
+        /// The member.
+        name: String,
+        /// How many leaves it has.
+        leaves: usize,
+    },
     /// Leaves are still there.
     #[error(
         "the hub has not let go of cluster {name} within {seconds} s ({leaves} leaves are known there); see whether limen hub runs and what kubectl get cluster {name} -o yaml says, then try again"
@@ -169,6 +179,10 @@ pub async fn join(
     let api = ObjectApi::new(member.clone());
     let mut types = types_of(hub).await?;
     // A hub that has just been started may not have written down all that it knows yet.
+    let clusters: Api<Cluster> = Api::all(hub.clone());
+    let known = clusters.get_opt(&options.name).await;
+    let known = known.map_err(step(format!("read cluster {} from the hub", options.name)))?;
+    refuse_another(known.as_ref(), options)?;
     types.extend(federated_types());
     for (id, object) in account_objects(&types) {
         api.apply(&id, &object)
@@ -179,10 +193,6 @@ pub async fn join(
         .await
         .map_err(step(format!("get a token for the hub in cluster {}", options.name)))?;
 
-    let clusters: Api<Cluster> = Api::all(hub.clone());
-    let known = clusters.get_opt(&options.name).await;
-    let known = known.map_err(step(format!("read cluster {} from the hub", options.name)))?;
-    refuse_another(known.as_ref(), options)?;
     let secret_name = format!("cluster-{}", options.name);
     let cluster = cluster(options, known, &secret_name);
     let mut data = BTreeMap::from([("token".to_owned(), token.into_bytes())]);
@@ -332,18 +342,36 @@ pub struct UnjoinOptions {
     /// Whether its leaves are deleted; otherwise they stay, and are nobody's any more.
     pub delete_leaves: bool,
     /// How long to wait for that.
+    /// Whether a member that cannot be reached is forgotten although its leaves are to be deleted.
+    pub abandon: bool,
     pub patience: Duration,
 }
 
 /// Lets go of the leaves of a member, and forgets the member. Leaves that are to be deleted get no
+/// What came of leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The hub has let go of all leaves, or deleted them.
+    LetGo,
+    /// The member could not be reached, and keeps its leaves as they are.
+    Abandoned {
+        /// How many are known.
+        leaves: usize,
+    },
+}
+
 /// more traffic first.
-pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinError> {
-    let UnjoinOptions { name, delete_leaves, patience } = options;
+pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<Left, JoinError> {
+    let UnjoinOptions { name, delete_leaves, abandon, patience } = options;
     let clusters: Api<Cluster> = Api::all(hub.clone());
     let read = || step(format!("read cluster {name}"));
     let found = clusters.get_opt(name).await.map_err(read())?;
     let cluster = found.ok_or_else(|| JoinError::Unknown(name.clone()))?;
     if *delete_leaves {
+    let must_answer = *delete_leaves && !abandon;
+    if must_answer && verdict(&cluster) == Verdict::Unhealthy {
+        return Err(JoinError::Unreachable { name: name.clone(), leaves: leaves_of(&cluster) });
+    }
         take_traffic_away(hub, name, *patience).await?;
     }
     let how = if *delete_leaves { "delete" } else { "keep" };
@@ -352,10 +380,6 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinErr
         .patch(name, &PatchParams::default(), &Patch::Merge(patch))
         .await
         .map_err(step(format!("mark cluster {name} as leaving")))?;
-    let healthy = |cluster: &Cluster| {
-        let verdicts = cluster.status.as_ref().and_then(|status| status.verdicts.as_ref());
-        verdicts.is_some_and(|verdicts| verdicts.api.verdict == Verdict::Healthy)
-    };
     // A count of leaves may be older than what is under way.
     let let_go = |cluster: &Cluster| {
         let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
@@ -363,18 +387,23 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinErr
     };
     let started = tokio::time::Instant::now();
     while let Some(cluster) = clusters.get_opt(name).await.map_err(read())? {
+    let mut left = Left::LetGo;
         if !is_leaving(&cluster) {
             return Err(JoinError::JoinedAgain(name.clone()));
         }
-        let leaves = cluster.status.as_ref().map_or(0, |status| status.leaves);
-        // A member that cannot be reached keeps what it has.
-        if !healthy(&cluster) || (leaves == 0 && let_go(&cluster)) {
+        let (leaves, answers) = (leaves_of(&cluster), verdict(&cluster) == Verdict::Healthy);
+        let done = leaves == 0 && let_go(&cluster);
+        if done || !(answers || must_answer) {
+            left = if done { Left::LetGo } else { Left::Abandoned { leaves } };
             if remove(&clusters, &cluster).await.map_err(step(format!("remove cluster {name}")))? {
                 break;
             }
         } else if started.elapsed() > *patience {
             let (name, seconds) = (name.clone(), patience.as_secs());
-            return Err(JoinError::Unfinished { name, leaves, seconds });
+            return Err(match answers {
+                true => JoinError::Unfinished { name, leaves, seconds },
+                false => JoinError::Unreachable { name, leaves },
+            });
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -392,7 +421,18 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinErr
             .or_else(absent)
             .map_err(step(format!("remove the Secret {}", credentials.name)))?;
     }
-    Ok(())
+    Ok(left)
+}
+
+/// Whether its API answers the hub.
+fn verdict(cluster: &Cluster) -> Verdict {
+    let verdicts = cluster.status.as_ref().and_then(|status| status.verdicts.as_ref());
+    verdicts.map_or(Verdict::Unknown, |verdicts| verdicts.api.verdict)
+}
+
+/// How many leaves are known there.
+fn leaves_of(cluster: &Cluster) -> usize {
+    cluster.status.as_ref().map_or(0, |status| status.leaves)
 }
 
 /// Removes a cluster as it was read; false if it has changed since.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use kube::Client;
 use limen_core::locality::Coordinates;
-use limen_hub::{JoinOptions, UnjoinOptions};
+use limen_hub::{JoinOptions, Left, UnjoinOptions};
 
 use crate::connection::{
     HubConnection, HubToJoin, Whom, answering, block_on, config, read_kubeconfig,
@@ -51,11 +52,11 @@ pub(crate) struct Join {
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
-    #[command(flatten)]
     /// The cluster of that name has another address than when it joined, or is another
     #[arg(long = "move")]
     moves: bool,
 
+    #[command(flatten)]
     hub: HubToJoin,
 }
 
@@ -71,8 +72,8 @@ impl Join {
                 zone: self.zone,
                 coordinates: self.coordinates,
                 labels: self.labels.into_iter().collect(),
-            };
                 moves: self.moves,
+            };
             let hub = self.hub.client().await?;
             let member = answering(config, Whom::Cluster, Some(&self.kubeconfig)).await?;
             let joined = limen_hub::join(&hub, &member, &options).await?;
@@ -132,11 +133,14 @@ fn label(text: &str) -> Result<(String, String), String> {
 /// Let a cluster out of the federation.
 #[derive(Args)]
 #[command(after_help = "\
-The objects that the hub has made in the cluster stay there, unless --delete-leaves is given.
+The objects that the hub has made in the cluster stay there, unless --delete-leaves is given. They
+cannot be deleted in a cluster that does not answer: that is refused, unless --abandon is given too.
 
 Examples:
   limen unjoin gce-europe-west1b
-  limen unjoin gce-europe-west1b --delete-leaves --yes")]
+  limen unjoin gce-europe-west1b --delete-leaves --yes
+  # It burnt down
+  limen unjoin gce-europe-west1b --delete-leaves --abandon")]
 pub(crate) struct Unjoin {
     /// The cluster
     name: String,
@@ -144,6 +148,10 @@ pub(crate) struct Unjoin {
     /// Delete what the hub has made in the cluster
     #[arg(long)]
     delete_leaves: bool,
+
+    /// Forget the cluster even if it does not answer, and leave there what cannot be deleted
+    #[arg(long, requires = "delete_leaves")]
+    abandon: bool,
 
     /// Do not ask
     #[arg(long, short)]
@@ -159,23 +167,35 @@ pub(crate) struct Unjoin {
 
 impl Unjoin {
     pub(crate) fn run(self) -> Result<()> {
-        let fate = match self.delete_leaves {
-            true => "the objects that the hub has made there are DELETED",
-            false => "the objects that the hub has made there stay, and are nobody's any more",
-        };
-        println!("Cluster {} leaves the federation; {fate}.", self.name);
-        if !self.yes && !confirmed()? {
-            bail!("not confirmed; nothing was done (use --yes to go on without being asked)");
-        }
         block_on(async {
             let hub = self.hub.client().await?;
+            let fate = match (self.delete_leaves, self.abandon) {
+                (false, _) => "stay, and are nobody's any more",
+                (true, false) => "are DELETED",
+                (true, true) => "are DELETED, or stay as they are if it does not answer",
+            };
+            println!(
+                "Cluster {} leaves the federation; the objects that the hub has made there {fate}.",
+                self.name
+            );
+            self.warn(&hub).await;
+            if !self.yes {
+                confirm()?;
+            }
             let options = UnjoinOptions {
                 name: self.name.clone(),
                 delete_leaves: self.delete_leaves,
+                abandon: self.abandon,
                 patience: Duration::from_secs(self.timeout),
             };
-            limen_hub::unjoin(&hub, &options).await?;
-            println!("Cluster {} has left.", self.name);
+            let fate = match limen_hub::unjoin(&hub, &options).await? {
+                Left::LetGo if self.delete_leaves => "the objects there are deleted".to_owned(),
+                Left::LetGo => "the objects there are nobody's any more".to_owned(),
+                Left::Abandoned { leaves } => format!(
+                    "it did not answer, so {leaves} objects are still there, labelled as this hub's"
+                ),
+            };
+            println!("Cluster {} has left; {fate}.", self.name);
             println!(
                 "Its account for the hub is still there: kubectl --context {} delete namespace limen-system, clusterrole and clusterrolebinding limen-hub.",
                 self.name
@@ -183,13 +203,36 @@ impl Unjoin {
             Ok(())
         })
     }
+
+    /// Says which backends would have no other cluster, or too little room.
+    async fn warn(&self, hub: &Client) {
+        let looking = limen_hub::Drain {
+            cluster: self.name.clone(),
+            over_seconds: 0,
+            keep: 1,
+            force: true,
+            dry_run: true,
+        };
+        // It may leave a hub that knows nothing of traffic, too.
+        let Ok(outlook) = limen_hub::drain(hub, &looking).await else { return };
+        for objection in outlook.objections.iter().take(10) {
+            println!("warning: {objection}");
+        }
+        if let more @ 1.. = outlook.objections.len().saturating_sub(10) {
+            println!("warning: and {more} more");
+        }
+    }
 }
 
-fn confirmed() -> Result<bool> {
+/// Asks a person whether to go on.
+pub(crate) fn confirm() -> Result<()> {
     use std::io::Write;
     print!("Go on? [y/N] ");
     std::io::stdout().flush()?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => bail!("not confirmed; nothing was done (use --yes to go on without being asked)"),
+    }
 }

@@ -242,3 +242,32 @@ fn port_in(kubeconfig: &std::path::Path) -> String {
     let server = read["clusters"][0]["cluster"]["server"].as_str().unwrap();
     server.rsplit_once(':').unwrap().1.to_owned()
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaves_of_a_cluster_that_does_not_answer_are_not_said_to_be_deleted() {
+    let (hub, mut a) = (ApiServer::hub(), ApiServer::member());
+    hub.join(&[&a]).await;
+    let roots: Api<Ingress> = Api::default_namespaced(hub.client().await);
+    let root = serde_json::from_value(ingress()).unwrap();
+    roots.create(&PostParams::default(), &root).await.unwrap();
+    eventually_says(&hub, &["status", "ingress/web"], &["synced 1/1"]).await;
+    a.kill();
+    eventually_says(&hub, &["clusters"], &["Unhealthy"]).await;
+
+    let leave = ["unjoin", "a", "--delete-leaves", "--yes"];
+    let refused = hub.limen(&leave);
+    assert!(!refused.succeeded(), "{}", refused.all());
+    assert!(refused.err().contains("cannot be deleted"), "{}", refused.all());
+    assert!(refused.err().contains("--abandon"), "{}", refused.all());
+    let clusters: Api<Cluster> = Api::all(hub.client().await);
+    let there = clusters.get("a").await.unwrap();
+    assert!(there.metadata.annotations.unwrap_or_default().is_empty(), "nothing was done");
+
+    let left = hub.limen(&[&leave[..], &["--abandon"]].concat());
+    assert!(left.succeeded(), "{}", left.all());
+    assert!(left.out().contains("a has left; it did not answer, so "), "{}", left.all());
+    assert!(clusters.get_opt("a").await.unwrap().is_none());
+    a.start_again();
+    let there: Api<Ingress> = Api::default_namespaced(a.client().await);
+    assert!(there.get_opt("web").await.unwrap().is_some(), "it was abandoned");
+}
