@@ -154,7 +154,7 @@ async fn types_of(hub: &Client) -> Result<Vec<FederatedType>, JoinError> {
             Ok(types) => return Ok(types.items),
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 // An API of our own becomes a hub by itself, and any other only if somebody does it.
-                let own = hub.apiserver_version().await.is_ok_and(|version| is_own(&version));
+                let own = is_own(hub).await.unwrap_or(false);
                 if !own || started.elapsed() > MOMENT {
                     return Err(JoinError::NoHub);
                 }
@@ -165,8 +165,9 @@ async fn types_of(hub: &Client) -> Result<Vec<FederatedType>, JoinError> {
     }
 }
 
-fn is_own(version: &k8s_openapi::apimachinery::pkg::version::Info) -> bool {
-    version.git_version.contains("+limen")
+/// Whether an API is Limen's own, and not that of somebody's Kubernetes.
+pub async fn is_own(api: &Client) -> kube::Result<bool> {
+    Ok(api.apiserver_version().await?.git_version.contains("+limen"))
 }
 
 /// Makes an account in the member and registers the member with the hub. What a member that has
@@ -178,11 +179,11 @@ pub async fn join(
 ) -> Result<Joined, JoinError> {
     let api = ObjectApi::new(member.clone());
     let mut types = types_of(hub).await?;
-    // A hub that has just been started may not have written down all that it knows yet.
     let clusters: Api<Cluster> = Api::all(hub.clone());
     let known = clusters.get_opt(&options.name).await;
     let known = known.map_err(step(format!("read cluster {} from the hub", options.name)))?;
     refuse_another(known.as_ref(), options)?;
+    // A hub that has just been started may not have written down all that it knows yet.
     types.extend(federated_types());
     for (id, object) in account_objects(&types) {
         api.apply(&id, &object)
@@ -341,13 +342,12 @@ pub struct UnjoinOptions {
     pub name: String,
     /// Whether its leaves are deleted; otherwise they stay, and are nobody's any more.
     pub delete_leaves: bool,
-    /// How long to wait for that.
     /// Whether a member that cannot be reached is forgotten although its leaves are to be deleted.
     pub abandon: bool,
+    /// How long to wait for that.
     pub patience: Duration,
 }
 
-/// Lets go of the leaves of a member, and forgets the member. Leaves that are to be deleted get no
 /// What came of leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
@@ -360,6 +360,7 @@ pub enum Left {
     },
 }
 
+/// Lets go of the leaves of a member, and forgets the member. Leaves that are to be deleted get no
 /// more traffic first.
 pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<Left, JoinError> {
     let UnjoinOptions { name, delete_leaves, abandon, patience } = options;
@@ -367,11 +368,11 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<Left, JoinE
     let read = || step(format!("read cluster {name}"));
     let found = clusters.get_opt(name).await.map_err(read())?;
     let cluster = found.ok_or_else(|| JoinError::Unknown(name.clone()))?;
-    if *delete_leaves {
     let must_answer = *delete_leaves && !abandon;
     if must_answer && verdict(&cluster) == Verdict::Unhealthy {
         return Err(JoinError::Unreachable { name: name.clone(), leaves: leaves_of(&cluster) });
     }
+    if *delete_leaves {
         take_traffic_away(hub, name, *patience).await?;
     }
     let how = if *delete_leaves { "delete" } else { "keep" };
@@ -386,8 +387,8 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<Left, JoinE
         conditions.into_iter().any(|known| known.type_ == LET_GO && known.status == "True")
     };
     let started = tokio::time::Instant::now();
-    while let Some(cluster) = clusters.get_opt(name).await.map_err(read())? {
     let mut left = Left::LetGo;
+    while let Some(cluster) = clusters.get_opt(name).await.map_err(read())? {
         if !is_leaving(&cluster) {
             return Err(JoinError::JoinedAgain(name.clone()));
         }
