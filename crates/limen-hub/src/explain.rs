@@ -102,6 +102,16 @@ impl Catalogue {
             .ok_or_else(|| ExplainError::UnknownKind(name.to_owned()))
     }
 
+    /// The kind that a record names; of its API, the version does not matter.
+    pub fn exactly(&self, api_version: &str, kind: &str) -> Result<Arc<Kind>, ExplainError> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let fits = |known: &Kind| known.group() == group && known.kind == kind;
+        let found = self.sources.iter().find(|(known, _)| fits(known));
+        found
+            .map(|(kind, _)| kind.clone())
+            .ok_or_else(|| ExplainError::UnknownKind(format!("{kind} of {api_version}")))
+    }
+
     fn source(&self, kind: &Kind) -> Option<&Source> {
         self.sources.iter().find(|(known, _)| **known == *kind).map(|(_, source)| source)
     }

@@ -45,6 +45,8 @@ pub struct JoinOptions {
     pub coordinates: Option<Coordinates>,
     /// What selectors match.
     pub labels: BTreeMap<String, String>,
+    /// The cluster of that name may be another than before, or have another address.
+    pub moves: bool,
 }
 
 /// What came of joining.
@@ -84,6 +86,18 @@ pub enum JoinError {
         "what answers in place of the hub is a Kubernetes that is no hub; take the kubeconfig that limen hub has written, or make it a hub with limen hub --kubeconfig FILE"
     )]
     NoHub,
+    /// The name belongs to what has another address.
+    #[error(
+        "cluster {name} has joined with the address {known}, and this kubeconfig leads to {given}; see whether the name and the context are right, and use --move if the cluster has moved"
+    )]
+    Elsewhere {
+        /// The member.
+        name: String,
+        /// Where it is as the hub knows it.
+        known: String,
+        /// Where it is to be.
+        given: String,
+    },
     /// There is no such member.
     #[error("there is no cluster {0}; limen clusters lists them")]
     Unknown(String),
@@ -101,6 +115,16 @@ pub enum JoinError {
         backends: usize,
         /// How long was waited.
         seconds: u64,
+    },
+    /// Its leaves cannot be deleted.
+    #[error(
+        "cluster {name} does not answer the hub, so the {leaves} leaves that are known there cannot be deleted; limen clusters says why it does not answer; try again when it does, or use --abandon to forget it and to leave there what it has"
+    )]
+    Unreachable {
+        /// The member.
+        name: String,
+        /// How many leaves it has.
+        leaves: usize,
     },
     /// Leaves are still there.
     #[error(
@@ -130,7 +154,7 @@ async fn types_of(hub: &Client) -> Result<Vec<FederatedType>, JoinError> {
             Ok(types) => return Ok(types.items),
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 // An API of our own becomes a hub by itself, and any other only if somebody does it.
-                let own = hub.apiserver_version().await.is_ok_and(|version| is_own(&version));
+                let own = is_own(hub).await.unwrap_or(false);
                 if !own || started.elapsed() > MOMENT {
                     return Err(JoinError::NoHub);
                 }
@@ -141,11 +165,13 @@ async fn types_of(hub: &Client) -> Result<Vec<FederatedType>, JoinError> {
     }
 }
 
-fn is_own(version: &k8s_openapi::apimachinery::pkg::version::Info) -> bool {
-    version.git_version.contains("+limen")
+/// Whether an API is Limen's own, and not that of somebody's Kubernetes.
+pub async fn is_own(api: &Client) -> kube::Result<bool> {
+    Ok(api.apiserver_version().await?.git_version.contains("+limen"))
 }
 
-/// Makes an account in the member and registers the member with the hub.
+/// Makes an account in the member and registers the member with the hub. What a member that has
+/// joined before is known by stays, unless the options say something else.
 pub async fn join(
     hub: &Client,
     member: &Client,
@@ -153,6 +179,10 @@ pub async fn join(
 ) -> Result<Joined, JoinError> {
     let api = ObjectApi::new(member.clone());
     let mut types = types_of(hub).await?;
+    let clusters: Api<Cluster> = Api::all(hub.clone());
+    let known = clusters.get_opt(&options.name).await;
+    let known = known.map_err(step(format!("read cluster {} from the hub", options.name)))?;
+    refuse_another(known.as_ref(), options)?;
     // A hub that has just been started may not have written down all that it knows yet.
     types.extend(federated_types());
     for (id, object) in account_objects(&types) {
@@ -165,7 +195,7 @@ pub async fn join(
         .map_err(step(format!("get a token for the hub in cluster {}", options.name)))?;
 
     let secret_name = format!("cluster-{}", options.name);
-    let cluster = cluster(options, &secret_name);
+    let cluster = cluster(options, known, &secret_name);
     let mut data = BTreeMap::from([("token".to_owned(), token.into_bytes())]);
     data.extend(options.ca.clone().map(|ca| ("ca.crt".to_owned(), ca)));
     let not_usable =
@@ -193,7 +223,6 @@ pub async fn join(
         .patch(&secret_name, &apply, &Patch::Apply(secret))
         .await
         .map_err(step(format!("store the Secret {secret_name} on the hub")))?;
-    let clusters: Api<Cluster> = Api::all(hub.clone());
     let register = || step(format!("register cluster {} with the hub", options.name));
     let registered = clusters.patch(&options.name, &apply, &Patch::Apply(cluster)).await;
     let registered = registered.map_err(register())?;
@@ -213,20 +242,39 @@ fn is_leaving(cluster: &Cluster) -> bool {
     annotations.is_some_and(|all| all.contains_key(UNJOIN_ANNOTATION))
 }
 
-fn cluster(options: &JoinOptions, secret: &str) -> Cluster {
+/// Refuses to lead a name to another address than before by mistake.
+fn refuse_another(known: Option<&Cluster>, options: &JoinOptions) -> Result<(), JoinError> {
+    let known = known.and_then(|cluster| cluster.spec.endpoint.as_deref());
+    let plain = |endpoint: &str| endpoint.trim_end_matches('/').to_owned();
+    match known.map(plain) {
+        Some(known) if known != plain(&options.endpoint) && !options.moves => {
+            let (name, given) = (options.name.clone(), plain(&options.endpoint));
+            Err(JoinError::Elsewhere { name, known, given })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the options say of a cluster, and where they say nothing what was known of it.
+fn cluster(options: &JoinOptions, known: Option<Cluster>, secret: &str) -> Cluster {
+    let (before, mut labels) = match known {
+        Some(known) => (known.spec, known.metadata.labels.unwrap_or_default()),
+        None => Default::default(),
+    };
+    labels.extend(options.labels.clone());
     let mut cluster = Cluster::new(
         &options.name,
         ClusterSpec {
             endpoint: Some(options.endpoint.clone()),
             credentials: Some(SecretReference { name: secret.to_owned() }),
             insecure_skip_tls_verify: options.ca.is_none(),
-            region: options.region.clone(),
-            zone: options.zone.clone(),
-            coordinates: options.coordinates,
+            region: options.region.clone().or(before.region),
+            zone: options.zone.clone().or(before.zone),
+            coordinates: options.coordinates.or(before.coordinates),
             ..ClusterSpec::default()
         },
     );
-    cluster.metadata.labels = Some(options.labels.clone()).filter(|labels| !labels.is_empty());
+    cluster.metadata.labels = Some(labels).filter(|labels| !labels.is_empty());
     cluster
 }
 
@@ -294,18 +342,36 @@ pub struct UnjoinOptions {
     pub name: String,
     /// Whether its leaves are deleted; otherwise they stay, and are nobody's any more.
     pub delete_leaves: bool,
+    /// Whether a member that cannot be reached is forgotten although its leaves are to be deleted.
+    pub abandon: bool,
     /// How long to wait for that.
     pub patience: Duration,
 }
 
+/// What came of leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The hub has let go of all leaves, or deleted them.
+    LetGo,
+    /// The member could not be reached, and keeps its leaves as they are.
+    Abandoned {
+        /// How many are known.
+        leaves: usize,
+    },
+}
+
 /// Lets go of the leaves of a member, and forgets the member. Leaves that are to be deleted get no
 /// more traffic first.
-pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinError> {
-    let UnjoinOptions { name, delete_leaves, patience } = options;
+pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<Left, JoinError> {
+    let UnjoinOptions { name, delete_leaves, abandon, patience } = options;
     let clusters: Api<Cluster> = Api::all(hub.clone());
     let read = || step(format!("read cluster {name}"));
     let found = clusters.get_opt(name).await.map_err(read())?;
     let cluster = found.ok_or_else(|| JoinError::Unknown(name.clone()))?;
+    let must_answer = *delete_leaves && !abandon;
+    if must_answer && verdict(&cluster) == Verdict::Unhealthy {
+        return Err(JoinError::Unreachable { name: name.clone(), leaves: leaves_of(&cluster) });
+    }
     if *delete_leaves {
         take_traffic_away(hub, name, *patience).await?;
     }
@@ -315,29 +381,30 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinErr
         .patch(name, &PatchParams::default(), &Patch::Merge(patch))
         .await
         .map_err(step(format!("mark cluster {name} as leaving")))?;
-    let healthy = |cluster: &Cluster| {
-        let verdicts = cluster.status.as_ref().and_then(|status| status.verdicts.as_ref());
-        verdicts.is_some_and(|verdicts| verdicts.api.verdict == Verdict::Healthy)
-    };
     // A count of leaves may be older than what is under way.
     let let_go = |cluster: &Cluster| {
         let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|known| known.type_ == LET_GO && known.status == "True")
     };
     let started = tokio::time::Instant::now();
+    let mut left = Left::LetGo;
     while let Some(cluster) = clusters.get_opt(name).await.map_err(read())? {
         if !is_leaving(&cluster) {
             return Err(JoinError::JoinedAgain(name.clone()));
         }
-        let leaves = cluster.status.as_ref().map_or(0, |status| status.leaves);
-        // A member that cannot be reached keeps what it has.
-        if !healthy(&cluster) || (leaves == 0 && let_go(&cluster)) {
+        let (leaves, answers) = (leaves_of(&cluster), verdict(&cluster) == Verdict::Healthy);
+        let done = leaves == 0 && let_go(&cluster);
+        if done || !(answers || must_answer) {
+            left = if done { Left::LetGo } else { Left::Abandoned { leaves } };
             if remove(&clusters, &cluster).await.map_err(step(format!("remove cluster {name}")))? {
                 break;
             }
         } else if started.elapsed() > *patience {
             let (name, seconds) = (name.clone(), patience.as_secs());
-            return Err(JoinError::Unfinished { name, leaves, seconds });
+            return Err(match answers {
+                true => JoinError::Unfinished { name, leaves, seconds },
+                false => JoinError::Unreachable { name, leaves },
+            });
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -352,7 +419,18 @@ pub async fn unjoin(hub: &Client, options: &UnjoinOptions) -> Result<(), JoinErr
             .or_else(absent)
             .map_err(step(format!("remove the Secret {}", credentials.name)))?;
     }
-    Ok(())
+    Ok(left)
+}
+
+/// Whether its API answers the hub.
+fn verdict(cluster: &Cluster) -> Verdict {
+    let verdicts = cluster.status.as_ref().and_then(|status| status.verdicts.as_ref());
+    verdicts.map_or(Verdict::Unknown, |verdicts| verdicts.api.verdict)
+}
+
+/// How many leaves are known there.
+fn leaves_of(cluster: &Cluster) -> usize {
+    cluster.status.as_ref().map_or(0, |status| status.leaves)
 }
 
 /// Removes a cluster as it was read; false if it has changed since.

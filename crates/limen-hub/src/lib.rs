@@ -32,7 +32,7 @@ pub use connect::{ConnectError, SecretData, member_client};
 pub use connections::Connections;
 pub use explain::{Catalogue, ExplainError, Explained, Outlook, explain};
 pub use federation::{Federation, FederationOptions};
-pub use join::{JoinError, JoinOptions, Joined, UnjoinOptions, join, unjoin};
+pub use join::{JoinError, JoinOptions, Joined, Left, UnjoinOptions, is_own, join, unjoin};
 pub use kinds::federated_types;
 pub use lease::Election;
 pub use setup::{MADE_ANNOTATION, SetupError, definition_marks, hub_id, set_up};

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use kube::Client;
 use limen_core::locality::Coordinates;
-use limen_hub::{JoinOptions, UnjoinOptions};
+use limen_hub::{JoinOptions, Left, UnjoinOptions};
 
 use crate::connection::{
     HubConnection, HubToJoin, Whom, answering, block_on, config, read_kubeconfig,
@@ -17,7 +18,8 @@ use crate::connection::{
 #[command(after_help = "\
 Makes the namespace limen-system in the cluster, with an account for the hub that may do what the
 federated kinds need and nothing else; stores its token as a Secret on the hub; registers it.
-Run it again to renew the token or the rights.
+Run it again to renew the token or the rights: region, zone, coordinates and labels that are not
+given stay as they are.
 
 Examples:
   limen join gce-europe-west1b --kubeconfig europe.yaml --region europe-west1 --label location=europe
@@ -50,6 +52,10 @@ pub(crate) struct Join {
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
+    /// The cluster of that name has another address than when it joined, or is another
+    #[arg(long = "move")]
+    moves: bool,
+
     #[command(flatten)]
     hub: HubToJoin,
 }
@@ -66,6 +72,7 @@ impl Join {
                 zone: self.zone,
                 coordinates: self.coordinates,
                 labels: self.labels.into_iter().collect(),
+                moves: self.moves,
             };
             let hub = self.hub.client().await?;
             let member = answering(config, Whom::Cluster, Some(&self.kubeconfig)).await?;
@@ -100,9 +107,9 @@ fn authority(file: &Path, context: Option<&str>) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     if let Some(path) = &cluster.certificate_authority {
-        let path = file.parent().unwrap_or(file).join(path);
-        let pem = std::fs::read(&path);
-        return pem.map(Some).with_context(|| format!("cannot read {}", path.display()));
+        // A path that is relative to the kubeconfig was completed when that was read.
+        let pem = std::fs::read(path);
+        return pem.map(Some).with_context(|| format!("cannot read {path}"));
     }
     let Some(data) = &cluster.certificate_authority_data else {
         bail!(
@@ -126,11 +133,14 @@ fn label(text: &str) -> Result<(String, String), String> {
 /// Let a cluster out of the federation.
 #[derive(Args)]
 #[command(after_help = "\
-The objects that the hub has made in the cluster stay there, unless --delete-leaves is given.
+The objects that the hub has made in the cluster stay there, unless --delete-leaves is given. They
+cannot be deleted in a cluster that does not answer: that is refused, unless --abandon is given too.
 
 Examples:
   limen unjoin gce-europe-west1b
-  limen unjoin gce-europe-west1b --delete-leaves --yes")]
+  limen unjoin gce-europe-west1b --delete-leaves --yes
+  # It burnt down
+  limen unjoin gce-europe-west1b --delete-leaves --abandon")]
 pub(crate) struct Unjoin {
     /// The cluster
     name: String,
@@ -138,6 +148,10 @@ pub(crate) struct Unjoin {
     /// Delete what the hub has made in the cluster
     #[arg(long)]
     delete_leaves: bool,
+
+    /// Forget the cluster even if it does not answer, and leave there what cannot be deleted
+    #[arg(long, requires = "delete_leaves")]
+    abandon: bool,
 
     /// Do not ask
     #[arg(long, short)]
@@ -153,23 +167,35 @@ pub(crate) struct Unjoin {
 
 impl Unjoin {
     pub(crate) fn run(self) -> Result<()> {
-        let fate = match self.delete_leaves {
-            true => "the objects that the hub has made there are DELETED",
-            false => "the objects that the hub has made there stay, and are nobody's any more",
-        };
-        println!("Cluster {} leaves the federation; {fate}.", self.name);
-        if !self.yes && !confirmed()? {
-            bail!("not confirmed; nothing was done (use --yes to go on without being asked)");
-        }
         block_on(async {
             let hub = self.hub.client().await?;
+            let fate = match (self.delete_leaves, self.abandon) {
+                (false, _) => "stay, and are nobody's any more",
+                (true, false) => "are DELETED",
+                (true, true) => "are DELETED, or stay as they are if it does not answer",
+            };
+            println!(
+                "Cluster {} leaves the federation; the objects that the hub has made there {fate}.",
+                self.name
+            );
+            self.warn(&hub).await;
+            if !self.yes {
+                confirm()?;
+            }
             let options = UnjoinOptions {
                 name: self.name.clone(),
                 delete_leaves: self.delete_leaves,
+                abandon: self.abandon,
                 patience: Duration::from_secs(self.timeout),
             };
-            limen_hub::unjoin(&hub, &options).await?;
-            println!("Cluster {} has left.", self.name);
+            let fate = match limen_hub::unjoin(&hub, &options).await? {
+                Left::LetGo if self.delete_leaves => "the objects there are deleted".to_owned(),
+                Left::LetGo => "the objects there are nobody's any more".to_owned(),
+                Left::Abandoned { leaves } => format!(
+                    "it did not answer, so {leaves} objects are still there, labelled as this hub's"
+                ),
+            };
+            println!("Cluster {} has left; {fate}.", self.name);
             println!(
                 "Its account for the hub is still there: kubectl --context {} delete namespace limen-system, clusterrole and clusterrolebinding limen-hub.",
                 self.name
@@ -177,13 +203,36 @@ impl Unjoin {
             Ok(())
         })
     }
+
+    /// Says which backends would have no other cluster, or too little room.
+    async fn warn(&self, hub: &Client) {
+        let looking = limen_hub::Drain {
+            cluster: self.name.clone(),
+            over_seconds: 0,
+            keep: 1,
+            force: true,
+            dry_run: true,
+        };
+        // It may leave a hub that knows nothing of traffic, too.
+        let Ok(outlook) = limen_hub::drain(hub, &looking).await else { return };
+        for objection in outlook.objections.iter().take(10) {
+            println!("warning: {objection}");
+        }
+        if let more @ 1.. = outlook.objections.len().saturating_sub(10) {
+            println!("warning: and {more} more");
+        }
+    }
 }
 
-fn confirmed() -> Result<bool> {
+/// Asks a person whether to go on.
+pub(crate) fn confirm() -> Result<()> {
     use std::io::Write;
     print!("Go on? [y/N] ");
     std::io::stdout().flush()?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => bail!("not confirmed; nothing was done (use --yes to go on without being asked)"),
+    }
 }

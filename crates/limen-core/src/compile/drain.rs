@@ -24,6 +24,44 @@ pub fn drained_percent(drain: bool, schedule: Option<(i64, u32)>, now: i64) -> u
     (percent / STEP * STEP).max(STEP)
 }
 
+/// What becomes of a cluster that is to be drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextDrain {
+    /// This schedule, as [`drained_percent`] has it; without one all traffic goes at once.
+    Schedule(Option<(i64, u32)>),
+    /// All traffic is gone already, and stays away.
+    AlreadyGone,
+    /// A drain is under way and ends no later than was asked for; it goes on as it is.
+    EndsSooner {
+        /// In how many seconds.
+        seconds: u32,
+    },
+}
+
+/// What becomes of a cluster that is to be drained in `over` seconds, and that may be drained
+/// already or be about to. It never gives traffic back: a drain that is under way can only get
+/// faster, from where it is.
+pub fn next_drain(drain: bool, schedule: Option<(i64, u32)>, over: u32, now: i64) -> NextDrain {
+    if drain && drained_percent(drain, schedule, now) == 100 {
+        return NextDrain::AlreadyGone;
+    }
+    let (true, Some((started, whole))) = (drain, schedule) else {
+        return NextDrain::Schedule((over > 0).then_some((now, over)));
+    };
+    let passed = u32::try_from(now.saturating_sub(started)).unwrap_or(0);
+    let left = whole.saturating_sub(passed);
+    if over >= left {
+        return NextDrain::EndsSooner { seconds: left };
+    }
+    if over == 0 {
+        return NextDrain::Schedule(None);
+    }
+    // As if it had gone on at the new pace from the start; rounded up, so that no percent is lost.
+    let whole = (u64::from(over) * u64::from(whole)).div_ceil(u64::from(left));
+    let whole = u32::try_from(whole).unwrap_or(u32::MAX);
+    NextDrain::Schedule(Some((now - i64::from(whole - over), whole)))
+}
+
 /// Why a cluster should not be drained.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Objection {

@@ -44,7 +44,7 @@ use crate::global::{Backend, Global, Target, Verdict};
 pub use answers::Answers;
 pub use asked::{Asked, asked, under_policy};
 pub use canary::{Figures, Phase, Progress, Trial};
-pub use drain::{Objection, Reason, drained_percent, objections};
+pub use drain::{NextDrain, Objection, Reason, drained_percent, next_drain, objections};
 pub use heard::Heard;
 pub use hosts::{Claim, Claims, Denied, Standing, generated_host};
 pub use member::{Digest, Member, SeenKind, Touched};

@@ -1,11 +1,13 @@
 //! What people ask of traffic: where it goes, and to take it away from a cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use limen_api::{Cluster, Edge, GlobalIngress, why};
-use limen_core::compile::{Asked, Heard, Objection, Policy, asked, objections, under_policy};
+use limen_api::{Cluster, ClusterSpec, Edge, GlobalIngress, why};
+use limen_core::compile::{
+    Asked, Heard, NextDrain, Objection, Policy, asked, next_drain, objections, under_policy,
+};
 use limen_core::decide::Vantage;
 use limen_core::edge::EdgeKind;
 use limen_core::global::Global;
@@ -60,8 +62,10 @@ pub struct Drain {
 }
 
 /// What a drain does.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Drained {
+    /// How it goes on from what the cluster was.
+    pub next: NextDrain,
     /// Backends that the cluster serves.
     pub backends: usize,
     /// What speaks against it, if it was forced.
@@ -72,7 +76,7 @@ pub struct Drained {
 pub struct Picture {
     globals: BTreeMap<String, Global>,
     edges: BTreeMap<String, Edge>,
-    clusters: BTreeSet<String>,
+    clusters: BTreeMap<String, ClusterSpec>,
 }
 
 fn name_of(metadata: &kube::core::ObjectMeta) -> String {
@@ -97,7 +101,7 @@ impl Picture {
         Ok(Self {
             globals: globals.into_iter().map(|one| (key(&one), one.spec.global)).collect(),
             edges: edges.into_iter().map(|edge| (name_of(&edge.metadata), edge)).collect(),
-            clusters: clusters.into_iter().map(|cluster| name_of(&cluster.metadata)).collect(),
+            clusters: clusters.into_iter().map(|one| (name_of(&one.metadata), one.spec)).collect(),
         })
     }
 
@@ -172,7 +176,7 @@ impl Picture {
     /// The same with one compiled root under another policy.
     pub fn with_policy(mut self, name: &str, policy: &Policy) -> Result<Self, String> {
         policy
-            .check(self.clusters.iter().map(String::as_str))
+            .check(self.clusters.keys().map(String::as_str))
             .map_err(|error| error.to_string())?;
         if let Some(global) = self.globals.get_mut(name) {
             *global = under_policy(global, policy)?;
@@ -181,14 +185,15 @@ impl Picture {
     }
 }
 
-/// Takes traffic away from a cluster, unless that would do harm.
+/// Takes traffic away from a cluster, unless that would do harm. A cluster that has lost some
+/// already never gets it back by this.
 pub async fn drain(client: &Client, options: &Drain) -> Result<Drained, AskError> {
     let picture = Picture::read(client).await?;
     let name = &options.cluster;
-    if !picture.clusters.contains(name) {
-        let known: Vec<_> = picture.clusters.iter().map(String::as_str).collect();
+    let Some(cluster) = picture.clusters.get(name) else {
+        let known: Vec<_> = picture.clusters.keys().map(String::as_str).collect();
         return Err(AskError::NoCluster(name.clone(), known.join(", ")));
-    }
+    };
     let globals = || picture.globals.iter().map(|(name, global)| (name.clone(), global));
     let objections = objections(globals(), name, options.keep, &picture.demand());
     if !objections.is_empty() && !options.force {
@@ -206,14 +211,14 @@ pub async fn drain(client: &Client, options: &Drain) -> Result<Drained, AskError
         global.backends.iter().filter(of).count()
     };
     let backends = globals().map(|(_, global)| serves(global)).sum();
-    if !options.dry_run {
-        let schedule = match options.over_seconds {
-            0 => json!(null),
-            over => json!({"startedAt": now(), "overSeconds": over}),
-        };
+    let schedule = cluster.drain_schedule.map(|plan| (plan.started_at, plan.over_seconds));
+    let next = next_drain(cluster.drain, schedule, options.over_seconds, now());
+    if let (NextDrain::Schedule(schedule), false) = (next, options.dry_run) {
+        let schedule = schedule
+            .map(|(started_at, over)| json!({"startedAt": started_at, "overSeconds": over}));
         patch(client, name, &json!({"spec": {"drain": true, "drainSchedule": schedule}})).await?;
     }
-    Ok(Drained { backends, objections })
+    Ok(Drained { next, backends, objections })
 }
 
 /// Gives traffic back to a cluster.

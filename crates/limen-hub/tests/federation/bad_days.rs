@@ -156,7 +156,8 @@ async fn a_member_that_leaves_keeps_its_leaves_or_loses_them() {
         rig.hub.create(&root).await;
         rig.eventually(&id, &["asia-1", "europe-1"], present).await;
         let patience = Duration::from_secs(60);
-        let options = UnjoinOptions { name: "asia-1".to_owned(), delete_leaves, patience };
+        let options =
+            UnjoinOptions { name: "asia-1".to_owned(), delete_leaves, abandon: false, patience };
         unjoin(&rig.hub.client, &options).await.unwrap();
         let leaf = rig.member("asia-1").get(&id).await;
         assert_eq!(leaf.is_some(), there);
@@ -189,7 +190,8 @@ async fn a_member_that_leaves_gets_no_more_traffic_before_its_leaves_go() {
         "metadata": {"name": "asia-1"}}));
 
     let patience = Duration::from_secs(60);
-    let options = UnjoinOptions { name: "asia-1".to_owned(), delete_leaves: true, patience };
+    let options =
+        UnjoinOptions { name: "asia-1".to_owned(), delete_leaves: true, abandon: false, patience };
     let leaving = unjoin(&rig.hub.client, &options);
     let drained = async {
         rig.eventually_on_hub(&cluster, |cluster| {

@@ -156,7 +156,12 @@ async fn three_real_members_under_the_embedded_hub() {
 
     // A member that leaves keeps what it has; the others lose it with the root.
     let patience = std::time::Duration::from_secs(60);
-    let options = UnjoinOptions { name: "cluster3".to_owned(), delete_leaves: false, patience };
+    let options = UnjoinOptions {
+        name: "cluster3".to_owned(),
+        delete_leaves: false,
+        abandon: false,
+        patience,
+    };
     unjoin(&rig.hub.client, &options).await.unwrap();
     rig.delete(&id).await;
     rig.eventually(&id, &["cluster1", "cluster2"], absent).await;

@@ -108,6 +108,7 @@ impl Rig {
             endpoint: member.config.cluster_url.to_string(),
             ca: member.config.root_cert.as_ref().map(|certificates| pem(certificates)),
             labels,
+            moves: true,
             ..JoinOptions::default()
         };
         join(&self.hub.client, &member.client, &options).await.unwrap();

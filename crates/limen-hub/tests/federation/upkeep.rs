@@ -230,7 +230,7 @@ async fn eventually_healthy(rig: &Rig) {
 }
 
 fn leaving(patience: Duration) -> UnjoinOptions {
-    UnjoinOptions { name: "asia-1".to_owned(), delete_leaves: false, patience }
+    UnjoinOptions { name: "asia-1".to_owned(), delete_leaves: false, abandon: false, patience }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! Taking traffic away from a cluster, and asking where it goes.
 
+use limen_core::compile::NextDrain;
 use limen_hub::{Drain, Picture, drain, undrain};
 use serde_json::json;
 
@@ -42,6 +43,11 @@ async fn a_drain_moves_traffic_or_is_refused_with_numbers() {
 
     drain(client, &options("c1")).await.unwrap();
     eventually_asked(&gateway, "web.test", 10, |found| found.keys().eq(["c2"])).await;
+    // Little by little would give it back what it has lost.
+    let slowly = Drain { over_seconds: 300, ..options("c1") };
+    assert_eq!(drain(client, &slowly).await.unwrap().next, NextDrain::AlreadyGone);
+    let spec = bed.hub().get(&cluster_id("c1")).await.unwrap()["spec"].clone();
+    assert!(spec["drain"] == true && spec["drainSchedule"].is_null(), "{spec}");
     let last = drain(client, &options("c2")).await.unwrap_err().to_string();
     assert!(last.contains("0 of 1 clusters would be left (none)"), "{last}");
     undrain(client, "c1").await.unwrap();

@@ -80,6 +80,11 @@ impl HubConnection {
     pub(crate) async fn client(&self) -> Result<Client> {
         Ok(self.connect().await?.client)
     }
+
+    /// The namespace that was asked for, if one was.
+    pub(crate) fn asked_namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
 }
 
 impl HubToJoin {

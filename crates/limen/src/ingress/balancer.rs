@@ -23,6 +23,8 @@ pub(super) struct Balancer {
     pub(super) clusters: Vec<String>,
     /// Where it is.
     pub(super) spread: Vec<String>,
+    /// What its policy says of an Ingress that somebody else has in a cluster.
+    pub(super) on_conflict: Option<OnConflictSpec>,
 }
 
 impl Balancer {
@@ -73,6 +75,7 @@ pub(super) async fn find(hub: &Client, name: Option<&str>) -> Result<Vec<Balance
         let policies: Api<PlacementPolicy> = Api::namespaced(hub.clone(), &namespace);
         let policy = policies.get_opt(&policy_name(&name)).await;
         let policy = policy.context("cannot read a PlacementPolicy")?;
+        let on_conflict = policy.as_ref().and_then(|policy| policy.spec.on_conflict);
         let clusters = policy.and_then(|policy| policy.spec.placement.clusters).unwrap_or_default();
         let record = record(hub, &namespace, &ingress.name_any()).await?;
         let leaves = record.map(|record| record.spec.clusters).unwrap_or_default();
@@ -82,6 +85,7 @@ pub(super) async fn find(hub: &Client, name: Option<&str>) -> Result<Vec<Balance
             ingress,
             clusters: clusters.into_iter().map(|cluster| cluster.name).collect(),
             spread: there.map(|leaf| leaf.cluster).collect(),
+            on_conflict,
         });
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
@@ -115,7 +119,7 @@ pub(super) async fn place(
     balancer: &str,
     ingress: &Ingress,
     clusters: &[String],
-    adopt: bool,
+    on_conflict: Option<OnConflictSpec>,
 ) -> Result<()> {
     let name = policy_name(balancer);
     let root = RootSelector {
@@ -127,7 +131,7 @@ pub(super) async fn place(
     let spec = PlacementPolicySpec {
         roots: vec![root],
         placement: PlacementSpec { clusters: Some(names), ..PlacementSpec::default() },
-        on_conflict: Some(if adopt { OnConflictSpec::Adopt } else { OnConflictSpec::Abort }),
+        on_conflict,
         ..PlacementPolicySpec::default()
     };
     let mut policy = PlacementPolicy::new(&name, spec);

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use limen_api::{PlacementPolicy, dialect};
+use limen_api::{OnConflictSpec, PlacementPolicy, dialect};
 
 use super::balancer::{LABEL, check_name, find, place, policy_name, submit};
 use super::progress::{spreading, until};
@@ -76,7 +76,11 @@ impl Create {
                 validate::validate(&hub, kubeconfig, &ingress, &chosen).await?;
             }
             // The policy first, so that the Ingress goes nowhere else in between.
-            place(&hub, &self.name, &ingress, &clusters, self.force).await?;
+            let on_conflict = match self.force {
+                true => OnConflictSpec::Adopt,
+                false => OnConflictSpec::Abort,
+            };
+            place(&hub, &self.name, &ingress, &clusters, Some(on_conflict)).await?;
             let submitted = submit(&hub, &self.name, &ingress).await?;
             self.wait(&hub, &submitted, &clusters, &before).await?;
             println!("\nSuccess.");

@@ -10,7 +10,7 @@ use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
 use limen_api::{LeafState, PlacementPolicy};
 
-use super::balancer::{Balancer, existing, place, policy_name};
+use super::balancer::{Balancer, LABEL, existing, find, place, policy_name};
 use super::progress::{Outlook, until};
 use super::{Patience, Surroundings, manifest};
 use crate::connection::block_on;
@@ -87,10 +87,12 @@ impl Delete {
     pub(crate) fn run(self) -> Result<()> {
         block_on(async {
             let hub = self.surroundings.hub().await?;
-            let balancer = match existing(&hub, &self.name).await {
-                Ok(balancer) => balancer,
-                Err(_) if self.force && self.delete_remains(&hub).await? => return Ok(()),
-                Err(error) => return Err(error),
+            // What cannot be read is not gone.
+            let found = find(&hub, Some(&self.name)).await?.into_iter().next();
+            let balancer = match found {
+                Some(balancer) => balancer,
+                None if self.force && self.delete_remains(&hub).await? => return Ok(()),
+                None => bail!("Load balancer {} does not exist", self.name),
             };
             self.described.check(&balancer)?;
             for cluster in &balancer.spread {
@@ -135,12 +137,32 @@ impl Delete {
         let found = policies.list(&list).await.context("cannot list PlacementPolicy objects")?;
         for policy in &found.items {
             let namespace = policy.namespace().unwrap_or_default();
+            refuse_what_it_places(hub, policy, &namespace).await?;
             let policies: Api<PlacementPolicy> = Api::namespaced(hub.clone(), &namespace);
             absent_is_fine(policies.delete(&name, &DeleteParams::default()).await)?;
             println!("Its Ingress was gone; deleted the PlacementPolicy {namespace}/{name}");
         }
         Ok(!found.items.is_empty())
     }
+}
+
+/// Refuses a policy whose Ingress is there after all: without it the Ingress would go everywhere.
+async fn refuse_what_it_places(
+    hub: &Client,
+    policy: &PlacementPolicy,
+    namespace: &str,
+) -> Result<()> {
+    let ingresses: Api<Ingress> = Api::namespaced(hub.clone(), namespace);
+    for name in policy.spec.roots.iter().filter_map(|root| root.name.as_deref()) {
+        let there = ingresses.get_opt(name).await;
+        if there.with_context(|| format!("cannot read the Ingress {namespace}/{name}"))?.is_some() {
+            bail!(
+                "the Ingress {namespace}/{name} is there without the label {LABEL}, and would go to all clusters without the PlacementPolicy {}; delete the Ingress first, or label it",
+                policy.name_any()
+            );
+        }
+    }
+    Ok(())
 }
 
 fn absent_is_fine<T>(deleted: kube::Result<T>) -> kube::Result<()> {
@@ -202,7 +224,7 @@ impl RemoveClusters {
             for cluster in &going {
                 println!("Deleting Ingress from cluster: {cluster}...");
             }
-            place(&hub, &self.name, &balancer.ingress, &staying, true).await?;
+            place(&hub, &self.name, &balancer.ingress, &staying, balancer.on_conflict).await?;
             self.wait(&hub, &balancer, &going).await?;
             println!(
                 "Load balancer {} is spread across {} clusters ({})",

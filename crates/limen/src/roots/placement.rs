@@ -36,7 +36,7 @@ pub(crate) struct Placement {
     #[arg(long)]
     dry_run: bool,
 
-    /// The hub is a Kubernetes that is not Limen's own
+    /// The hub federates from an existing Kubernetes; otherwise its version says whether it does
     #[arg(long)]
     existing: bool,
 
@@ -59,7 +59,9 @@ impl Placement {
                 (None, None) => bail!("give KIND/NAME or --dry-run -f FILE"),
             };
             let id = resolve(&catalogue, &root, &namespace)?;
-            let home = if self.existing { Home::Existing } else { Home::Embedded };
+            let own = limen_hub::is_own(&hub.client).await;
+            let own = own.context("cannot read the version of the hub")?;
+            let home = if own && !self.existing { Home::Embedded } else { Home::Existing };
             let explained = limen_hub::explain(&hub.client, &catalogue, &id, instead, home).await?;
             print(&explained, self.output.format)
         })

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use limen_core::compile::Objection;
+use limen_core::compile::{NextDrain, Objection};
 use limen_hub::Drained;
 use serde_json::json;
 
@@ -13,10 +13,12 @@ use crate::output::{Format, Output, print_value};
 #[derive(Args)]
 #[command(after_help = "\
 New requests go to other clusters; those under way finish. It is refused when a backend would have
-fewer than --keep other clusters, or less room than its clients want.
+fewer than --keep other clusters, or less room than its clients want. A cluster that is drained, or
+will be sooner, stays so: asked again, a drain only gets faster.
 
--o json has cluster, dryRun, overSeconds, backends (how many leave), objections (what speaks against
-it, each with globalIngress, backend and reason) and refused. Refused, it ends with code 1.
+-o json has cluster, dryRun, overSeconds, backends (how many leave), already (Drained, Draining when
+it ends sooner as it is, or null), objections (what speaks against it, each with globalIngress,
+backend and reason) and refused. Refused, it ends with code 1.
 
 Examples:
   limen drain gce-europe-west1b --over 5m
@@ -94,9 +96,14 @@ impl Drain {
                     json!({"globalIngress": one.global, "backend": one.backend, "reason": reason})
                 };
                 let objections: Vec<_> = outlook.objections.iter().map(objection).collect();
+                let already = match outlook.next {
+                    NextDrain::Schedule(_) => None,
+                    NextDrain::AlreadyGone => Some("Drained"),
+                    NextDrain::EndsSooner { .. } => Some("Draining"),
+                };
                 let value = json!({
                     "cluster": cluster, "dryRun": self.dry_run, "overSeconds": self.over,
-                    "backends": backends, "objections": objections, "refused": refused});
+                    "backends": backends, "already": already, "objections": objections, "refused": refused});
                 print_value(self.output.format, &value)?;
             }
             Format::Name => println!("cluster/{cluster}"),
@@ -113,6 +120,19 @@ impl Drain {
                     1 => "the traffic of 1 backend".to_owned(),
                     many => format!("the traffic of {many} backends"),
                 };
+                match outlook.next {
+                    NextDrain::AlreadyGone => {
+                        println!("{cluster} is drained already, and stays so.");
+                        return Ok(());
+                    }
+                    NextDrain::EndsSooner { seconds } => {
+                        println!(
+                            "{cluster} is being drained already, loses the last of its traffic in {seconds} s, and goes on so."
+                        );
+                        return Ok(());
+                    }
+                    NextDrain::Schedule(_) => {}
+                }
                 match self.dry_run {
                     true => println!("{cluster} would lose {what} {how}."),
                     false => println!(

@@ -273,6 +273,8 @@ async fn join(hub: &Client, member: &Member) -> Result<()> {
         coordinates: Some(place.coordinates()),
         labels: [("region".to_owned(), place.region.clone()), ("provider".to_owned(), provider)]
             .into(),
+        // Every start may choose other ports.
+        moves: true,
     };
     limen_hub::join(hub, member.client(), &options).await?;
     Ok(())

@@ -1,8 +1,10 @@
 //! What people type, and what they are told.
 
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use limen_api::{Cluster, FederatedStatus};
 use serde_json::{Value, json};
 
 use crate::processes::{ApiServer, eventually};
@@ -189,4 +191,126 @@ async fn a_new_root_is_being_placed_and_one_that_is_not_there_is_not() {
     .await;
     let nobody = hub.limen(&["status", "ingress/nobody"]);
     assert!(!nobody.succeeded() && nobody.all().contains("there is no"), "{}", nobody.all());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_joins_again_stays_what_it_was() {
+    let (hub, a, other) = (ApiServer::hub(), ApiServer::member(), ApiServer::member());
+    let (kubeconfig, elsewhere) = (a.kubeconfig(), other.kubeconfig());
+    let join = ["join", "a", "--kubeconfig"];
+    let join = |kubeconfig: &std::path::Path, rest: &[&str]| {
+        hub.limen(&[&join[..], &[kubeconfig.to_str().unwrap()], rest].concat())
+    };
+    let place = ["--region", "eu", "--zone", "eu-1", "--coordinates", "52.5,13.4"];
+    let labels = ["--label", "stage=live", "--label", "tier=one"];
+    let joined = join(&kubeconfig, &[&place[..], &labels].concat());
+    assert!(joined.succeeded(), "{}", joined.all());
+    let clusters: Api<Cluster> = Api::all(hub.client().await);
+    let before = clusters.get("a").await.unwrap();
+
+    // What is given counts, and the rest stays.
+    let again = join(&kubeconfig, &["--label", "tier=two"]);
+    assert!(again.succeeded(), "{}", again.all());
+    let after = clusters.get("a").await.unwrap();
+    assert_eq!(after.spec, before.spec);
+    let labels = after.metadata.labels.unwrap_or_default();
+    assert_eq!((labels["stage"].as_str(), labels["tier"].as_str()), ("live", "two"));
+
+    // A wrong kubeconfig does not lead the name elsewhere, unless somebody says that it moves.
+    let refused = join(&elsewhere, &[]);
+    let (known, given) =
+        (before.spec.endpoint.clone().unwrap(), format!(":{}", port_in(&elsewhere)));
+    assert!(!refused.succeeded(), "{}", refused.all());
+    for word in [known.as_str(), given.as_str(), "--move"] {
+        assert!(refused.err().contains(word), "{word}: {}", refused.all());
+    }
+    assert_eq!(clusters.get("a").await.unwrap().spec, before.spec);
+    let namespaces: Api<Namespace> = Api::all(other.client().await);
+    let account = namespaces.get_opt("limen-system").await.unwrap();
+    assert!(account.is_none(), "nothing was made in the other cluster");
+    let moved = join(&elsewhere, &["--move"]);
+    assert!(moved.succeeded(), "{}", moved.all());
+    let after = clusters.get("a").await.unwrap().spec;
+    assert!(after.endpoint.as_ref().is_some_and(|now| now.ends_with(&given)), "{after:?}");
+    assert_eq!(after.region, before.spec.region);
+}
+
+/// The port of the API that a kubeconfig leads to.
+fn port_in(kubeconfig: &std::path::Path) -> String {
+    let read: Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(kubeconfig).unwrap()).unwrap();
+    let server = read["clusters"][0]["cluster"]["server"].as_str().unwrap();
+    server.rsplit_once(':').unwrap().1.to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaves_of_a_cluster_that_does_not_answer_are_not_said_to_be_deleted() {
+    let (hub, mut a) = (ApiServer::hub(), ApiServer::member());
+    hub.join(&[&a]).await;
+    let roots: Api<Ingress> = Api::default_namespaced(hub.client().await);
+    let root = serde_json::from_value(ingress()).unwrap();
+    roots.create(&PostParams::default(), &root).await.unwrap();
+    eventually_says(&hub, &["status", "ingress/web"], &["synced 1/1"]).await;
+    a.kill();
+    eventually_says(&hub, &["clusters"], &["Unhealthy"]).await;
+
+    let leave = ["unjoin", "a", "--delete-leaves", "--yes"];
+    let refused = hub.limen(&leave);
+    assert!(!refused.succeeded(), "{}", refused.all());
+    assert!(refused.err().contains("cannot be deleted"), "{}", refused.all());
+    assert!(refused.err().contains("--abandon"), "{}", refused.all());
+    let clusters: Api<Cluster> = Api::all(hub.client().await);
+    let there = clusters.get("a").await.unwrap();
+    assert!(there.metadata.annotations.unwrap_or_default().is_empty(), "nothing was done");
+
+    let left = hub.limen(&[&leave[..], &["--abandon"]].concat());
+    assert!(left.succeeded(), "{}", left.all());
+    assert!(left.out().contains("a has left; it did not answer, so "), "{}", left.all());
+    assert!(clusters.get_opt("a").await.unwrap().is_none());
+    a.start_again();
+    let there: Api<Ingress> = Api::default_namespaced(a.client().await);
+    assert!(there.get_opt("web").await.unwrap().is_some(), "it was abandoned");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_what_was_shown_and_meant_is_released() {
+    let (hub, a) = (ApiServer::hub(), ApiServer::member());
+    hub.join(&[&a]).await;
+    let client = hub.client().await;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let shop = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
+    namespaces.create(&PostParams::default(), &shop).await.unwrap();
+    for namespace in ["default", "shop"] {
+        let roots: Api<Ingress> = Api::namespaced(client.clone(), namespace);
+        let mut root = ingress();
+        root["metadata"]["namespace"] = json!(namespace);
+        let root = serde_json::from_value(root).unwrap();
+        roots.create(&PostParams::default(), &root).await.unwrap();
+        eventually_says(&hub, &["status", "ingress/web", "-n", namespace], &["synced 1/1"]).await;
+        let nowhere = Patch::Merge(only_in("nowhere"));
+        roots.patch("web", &PatchParams::default(), &nowhere).await.unwrap();
+        eventually_says(&hub, &["status", "ingress/web", "-n", namespace], &["held: "]).await;
+    }
+    // A record of a kind that the hub knows no more, in the way of the others.
+    let records: Api<FederatedStatus> = Api::namespaced(client.clone(), "shop");
+    let spec = json!({"root": {"apiVersion": "old.example/v1", "kind": "Aged", "name": "one"},
+        "synced": "0/1", "message": "held: it is old (mark 1234)"});
+    let odd = json!({"metadata": {"name": "aged.one"}, "spec": spec});
+    let odd = serde_json::from_value(odd).unwrap();
+    records.create(&PostParams::default(), &odd).await.unwrap();
+
+    let all = ["release", "--all", "-n", "shop"];
+    let unasked = hub.limen(&all);
+    assert!(!unasked.succeeded() && unasked.err().contains("nothing was done"));
+    assert!(unasked.out().contains("Ingress web in shop: held: "), "{}", unasked.all());
+    assert!(!unasked.out().contains("default"), "{}", unasked.all());
+    let released = hub.limen(&[&all[..], &["--yes"]].concat());
+    assert!(released.out().contains("1 released."), "{}", released.all());
+    assert!(!released.succeeded(), "{}", released.all());
+    assert!(released.err().contains("1 of 2 could not be released"), "{}", released.all());
+    assert!(released.err().contains("Aged"), "{}", released.all());
+    eventually_says(&hub, &["status", "ingress/web", "-n", "shop"], &["no cluster is selected"])
+        .await;
+    let other = hub.limen(&["status", "ingress/web", "-n", "default"]).out();
+    assert!(other.contains("held: "), "{other}");
 }

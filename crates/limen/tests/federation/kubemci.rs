@@ -2,8 +2,10 @@
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::Ingress;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use limen_api::{FederatedStatus, OnConflictSpec, PlacementPolicy};
 use serde_json::{Value, json};
 
 use crate::processes::{ApiServer, Said, eventually};
@@ -118,8 +120,14 @@ async fn scripts_for_kubemci_find_what_they_look_for() {
         &mci(&["remove-clusters", "zone-printer", &ingress]),
         "remove the ingress from all clusters",
     );
+    let policies: Api<PlacementPolicy> = Api::default_namespaced(hub.client().await);
+    let kept = Patch::Merge(json!({"spec": {"onConflict": "Abort"}}));
+    let policy = "limen-ingress-zone-printer";
+    policies.patch(policy, &PatchParams::default(), &kept).await.unwrap();
     let removed = mci(&["remove-clusters", "zone-printer", "--kubecontexts=gke_b"]);
     assert!(removed.succeeded(), "{}", removed.all());
+    let on_conflict = policies.get(policy).await.unwrap().spec.on_conflict;
+    assert_eq!(on_conflict, Some(OnConflictSpec::Abort), "it takes over nothing by that");
     assert!(there.get_opt("zone-printer").await.unwrap().is_none(), "it is gone from b");
     let status = mci(&["get-status", "zone-printer"]).out();
     assert!(status.ends_with("is spread across 1 clusters (a)\n"), "{status}");
@@ -162,4 +170,63 @@ async fn what_somebody_else_has_in_a_cluster_is_kept_without_force() {
     assert!(forced.out().ends_with("Success.\n"), "{}", forced.all());
     let taken = there.get("zone-printer").await.unwrap().spec.unwrap().default_backend.unwrap();
     assert_eq!(taken.service.unwrap().name, "zone-printer");
+}
+
+/// An API with what `limen ingress` writes, and with records that nobody can read.
+async fn with_unreadable_records() -> ApiServer {
+    let hub = ApiServer::member();
+    let client = hub.client().await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for mut definition in limen_api::crds() {
+        let loose = json!({"openAPIV3Schema": {"type": "object",
+            "x-kubernetes-preserve-unknown-fields": true}});
+        definition.spec.versions[0].schema = Some(serde_json::from_value(loose).unwrap());
+        definitions.create(&PostParams::default(), &definition).await.unwrap();
+    }
+    let unreadable = json!({"apiVersion": "limen.dev/v1alpha1", "kind": "FederatedStatus",
+        "metadata": {"name": "ingress.web"}, "spec": "of a later version"});
+    let unreadable: DynamicObject = serde_json::from_value(unreadable).unwrap();
+    let resource = ApiResource::erase::<FederatedStatus>(&());
+    let records: Api<DynamicObject> = Api::default_namespaced_with(client, &resource);
+    eventually("records can be written", async || {
+        let made = records.create(&PostParams::default(), &unreadable).await;
+        (made.is_ok(), format!("{made:?}"))
+    })
+    .await;
+    hub
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_policy_stays_as_long_as_its_ingress_may_be_there() {
+    let hub = with_unreadable_records().await;
+    let client = hub.client().await;
+    let policies: Api<PlacementPolicy> = Api::default_namespaced(client.clone());
+    let policy = json!({"metadata": {"name": "limen-ingress-web"},
+        "spec": {"roots": [{"kind": "Ingress", "name": "web"}], "placement": {}}});
+    let policy: PlacementPolicy = serde_json::from_value(policy).unwrap();
+    eventually("the policy is there", async || {
+        let made = policies.create(&PostParams::default(), &policy).await;
+        (made.is_ok(), format!("{made:?}"))
+    })
+    .await;
+    let roots: Api<Ingress> = Api::default_namespaced(client);
+    let root = json!({
+        "metadata": {"name": "web", "labels": {"limen.dev/load-balancer": "web"}},
+        "spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}});
+    let root = serde_json::from_value(root).unwrap();
+    roots.create(&PostParams::default(), &root).await.unwrap();
+
+    // What cannot be read is not gone, and neither is what lacks a label.
+    let forced = ["ingress", "delete", "web", "--force"];
+    fails(&hub.limen(&forced), "cannot read the record of Ingress default/web");
+    assert!(policies.get_opt("limen-ingress-web").await.unwrap().is_some());
+    let unlabelled = json!({"metadata": {"labels": {"limen.dev/load-balancer": null}}});
+    roots.patch("web", &PatchParams::default(), &Patch::Merge(unlabelled)).await.unwrap();
+    fails(&hub.limen(&forced), "delete the Ingress first");
+    assert!(policies.get_opt("limen-ingress-web").await.unwrap().is_some());
+
+    roots.delete("web", &DeleteParams::default()).await.unwrap();
+    let remains = hub.limen(&forced);
+    assert!(remains.succeeded(), "{}", remains.all());
+    assert!(policies.get_opt("limen-ingress-web").await.unwrap().is_none());
 }

@@ -279,6 +279,7 @@ async fn join(hub: &Client, member: &Member) {
         zone: Some(place.zone.clone()),
         coordinates: Some(place.coordinates()),
         labels: Default::default(),
+        moves: false,
     };
     limen_hub::join(hub, member.client(), &options).await.unwrap();
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{Member, Policy, SeenKind, compile, drained_percent};
+use super::super::{Member, NextDrain, Policy, SeenKind, compile, drained_percent, next_drain};
 use super::{digest, leaf, root, service, slice};
 use crate::global::Global;
 
@@ -74,5 +74,40 @@ proptest! {
         prop_assert!(at(early) <= at(late));
         prop_assert_eq!(at(i64::from(over)), 100);
         prop_assert_eq!(drained_percent(false, Some((0, over)), late), 0);
+    }
+
+    #[test]
+    fn a_drain_that_is_asked_for_again_gives_nothing_back(
+        first in 0u32..10_000, again in 0u32..10_000, now in -100i64..12_000, later in 0i64..12_000,
+    ) {
+        let before = Some((0, first));
+        let after = match next_drain(true, before, again, now) {
+            NextDrain::Schedule(after) => after,
+            NextDrain::AlreadyGone => {
+                prop_assert_eq!(drained_percent(true, before, now), 100);
+                before
+            }
+            NextDrain::EndsSooner { seconds } => {
+                prop_assert!(seconds <= again);
+                before
+            }
+        };
+        for time in [now, now + later] {
+            let (old, new) = (drained_percent(true, before, time), drained_percent(true, after, time));
+            prop_assert!(new >= old, "{new} in place of {old} percent");
+        }
+        if now >= 0 {
+            prop_assert_eq!(drained_percent(true, after, now + i64::from(again)), 100);
+        }
+    }
+
+    #[test]
+    fn a_first_drain_takes_the_time_that_was_asked_for(over in 0u32..10_000, now in 0i64..10_000) {
+        let NextDrain::Schedule(schedule) = next_drain(false, None, over, now) else {
+            return Err(TestCaseError::fail("it is not drained yet"));
+        };
+        prop_assert_eq!(schedule, (over > 0).then_some((now, over)));
+        // Being drained all at once is being drained: a slower way cannot undo it.
+        prop_assert_eq!(next_drain(true, None, over, now), NextDrain::AlreadyGone);
     }
 }
