@@ -101,6 +101,60 @@ async function shareByWeight(browser, first, second) {
   await browser.until('the nearest has everything', `${rate(first)} > 1 && ${rate(second)} < 1`);
 }
 
+// What was cancelled before its preview was there does nothing, however late that comes and whatever
+// is confirmed after it.
+async function cancelEarly(browser, first, second) {
+  await browser.value(`(() => {
+    const real = window.fetch;
+    window.held = [];
+    window.acted = [];
+    window.fetch = async (path, options) => {
+      const wish = JSON.parse(options?.body ?? '{}');
+      const late = wish.preview && window.held !== null;
+      if (late) await new Promise((go) => { window.held.push(go); });
+      else if (options?.body) window.acted.push([path, wish.cluster ?? wish.global].join(' '));
+      const answer = await real(path, options);
+      if (late) setTimeout(() => { window.answered = (window.answered ?? 0) + 1; }, 100);
+      return answer;
+    };
+  })()`);
+  const answer = async (number) => {
+    await browser.value(`window.held[${number - 1}]()`);
+    await browser.until(`answer ${number} has come`, `window.answered === ${number}`);
+  };
+  const look = async (key, number) => {
+    await browser.click(key);
+    await browser.until('the preview is asked for', `window.held.length === ${number} && document.querySelector('#preview').open`);
+  };
+  const cancel = async () => {
+    await browser.click('#preview [value="cancel"]');
+    await browser.until('the preview is closed', "!document.querySelector('#preview').open");
+  };
+  const acted = async (...expected) => {
+    const found = await browser.value('window.acted');
+    if (JSON.stringify(found) !== JSON.stringify(expected)) throw new Error(`asked for ${found.join(', ')}, not for ${expected.join(', ')}`);
+  };
+  await look(button('Drain', first), 1);
+  await cancel();
+  await look(button('Drain', second), 2);
+  await answer(1);
+  const shown = await browser.value("[document.querySelector('#preview .body').textContent, document.querySelector('#preview .main').disabled].join()");
+  if (shown !== 'Looking ...,true') throw new Error(`the preview of another cluster shows ${shown}`);
+  await answer(2);
+  await confirm(browser, `drain ${second}`);
+  await browser.until(`${second} can be undrained`, `document.querySelector('${button('Undrain', second)}') !== null`);
+  await acted(`api/drain ${second}`);
+  await look(button('Share', 'default/hello'), 3);
+  await cancel();
+  await answer(3);
+  await browser.click(button('Undrain', second));
+  await confirm(browser, `undrain ${second}`);
+  await browser.until(`${second} can be drained`, `document.querySelector('${button('Drain', second)}') !== null`);
+  await acted(`api/drain ${second}`, `api/undrain ${second}`);
+  await browser.value('window.held = null');
+  say('what was cancelled did nothing');
+}
+
 // Who has gone is asked who they are, and told when nobody knows them.
 async function logOut(browser) {
   await browser.click('#logout');
@@ -151,6 +205,7 @@ async function story(up, browser) {
   await confirm(browser, `undrain ${first}`);
   await browser.until('traffic comes back', `${rate(first)} > 1`);
 
+  await cancelEarly(browser, first, others[0]);
   await shareByWeight(browser, first, others[0]);
 
   await browser.value("document.querySelector('#explain [name=where]').value = 'any.example/'; document.querySelector('#explain form').requestSubmit()");

@@ -13,6 +13,7 @@ pub(crate) fn find(path: &str) -> Option<(&'static str, &'static str)> {
         "/explain.js" => (SCRIPT, include_str!("page/explain.js")),
         "/map.js" => (SCRIPT, include_str!("page/map.js")),
         "/land.js" => (SCRIPT, include_str!("page/land.js")),
+        "/preview.js" => (SCRIPT, include_str!("page/preview.js")),
         "/share.js" => (SCRIPT, include_str!("page/share.js")),
         "/panels.js" => (SCRIPT, include_str!("page/panels.js")),
         "/icon.svg" => ("image/svg+xml", include_str!("page/icon.svg")),

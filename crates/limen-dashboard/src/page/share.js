@@ -1,9 +1,8 @@
 // How traffic to a root is shared, changed through a preview that follows the form.
 import { ask } from './ask.js';
 import { button, make } from './panels.js';
+import { preview } from './preview.js';
 
-const dialog = document.querySelector('#preview');
-const part = (selector) => dialog.querySelector(selector);
 const percent = (share) => (share === undefined ? '–' : `${(share * 100).toFixed(0)} %`);
 
 const clustersOf = (root) => [...new Set(root.backends.flatMap((backend) => backend.targets.map((target) => target.cluster)))];
@@ -67,43 +66,21 @@ function comparison({ before, after, policy, creates, gateway }) {
   ];
 }
 
-async function change(root) {
-  const [holder, outcome] = [form(root), make('div', { class: 'outcome', 'aria-live': 'polite' })];
-  const main = part('button.main');
-  const wish = (preview) => ({ namespace: root.namespace, global: root.name, how: read(holder), preview });
+function change(root) {
+  const holder = form(root);
+  const wish = (previewed) => ({ namespace: root.namespace, global: root.name, how: read(holder), preview: previewed });
   const show = () => {
     const how = holder.querySelector('[name="how"]:checked').value;
     for (const set of holder.querySelectorAll('[data-of]')) set.hidden = set.dataset.of !== how;
   };
-  let latest = 0;
-  const look = async () => {
-    latest += 1;
-    const mine = latest;
-    main.disabled = true;
-    const [shown, problem] = await ask('api/share', wish(true))
-      .then((found) => [comparison(found), ''], (error) => [[], error.message]);
-    // A slower answer about an older form says nothing of this one.
-    if (mine !== latest) return;
-    outcome.replaceChildren(...shown);
-    part('.error').textContent = problem;
-    main.disabled = problem !== '';
-  };
-  part('h2').textContent = `Share traffic to ${root.namespace}/${root.name}`;
-  part('.error').textContent = '';
-  part('.body').replaceChildren(holder, outcome);
-  main.textContent = 'Change';
-  holder.addEventListener('input', () => { show(); look(); });
+  holder.addEventListener('input', show);
   show();
-  dialog.returnValue = 'cancel';
-  dialog.showModal();
-  await look();
-  await new Promise((closed) => { dialog.addEventListener('close', closed, { once: true }); });
-  latest += 1;
-  if (dialog.returnValue !== 'act') return;
-  await ask('api/share', wish(false)).catch((problem) => {
-    part('.error').textContent = problem.message;
-    main.disabled = true;
-    dialog.showModal();
+  preview({
+    title: `Share traffic to ${root.namespace}/${root.name}`,
+    verb: 'Change',
+    form: holder,
+    find: async () => comparison(await ask('api/share', wish(true))),
+    act: () => ask('api/share', wish(false)),
   });
 }
 

@@ -86,7 +86,7 @@ where
 
 async fn definitions(hub: &Client, facts: &mut Facts) {
     let definitions: Vec<CustomResourceDefinition> = list(hub, "definitions", facts).await;
-    if facts.unread.iter().any(|(what, _)| *what == "definitions") {
+    if facts.unread("definitions").is_some() {
         return;
     }
     let made: BTreeMap<String, Option<String>> = definitions

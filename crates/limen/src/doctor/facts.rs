@@ -14,6 +14,14 @@ pub(super) struct Facts {
     pub(super) unread: Vec<(&'static str, String)>,
 }
 
+impl Facts {
+    /// Why something could not be read, if it could not.
+    pub(super) fn unread(&self, what: &str) -> Option<&str> {
+        let found = self.unread.iter().find(|(unread, _)| *unread == what);
+        found.map(|(_, why)| why.as_str())
+    }
+}
+
 /// The hub.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hub {

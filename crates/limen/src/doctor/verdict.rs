@@ -20,6 +20,9 @@ const CLOCK_FAULT: i64 = 60;
 /// Edges report more often than this.
 const FRESH: i64 = 30;
 
+/// What has a check that says itself that it could not be read.
+const SAID_THEMSELVES: [&str; 3] = ["definitions", "leader", "roots"];
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -63,18 +66,12 @@ pub(super) fn judge(facts: &Facts) -> Vec<Check> {
     members::judge(facts, &mut checks);
     edges(facts, &mut checks);
     names::judge(facts, &mut checks);
-    roots(&facts.roots, &mut checks);
+    roots(facts, &mut checks);
     policies(&facts.policies, &mut checks);
     for (what, why) in &facts.unread {
-        let advice = "ask whoever runs the hub for the right to read it".to_owned();
-        let found = format!("cannot be read: {why}");
-        checks.push(Check {
-            about: (*what).to_owned(),
-            check: "read",
-            verdict: Verdict::Warning,
-            found,
-            advice,
-        });
+        if !SAID_THEMSELVES.contains(what) {
+            About { about: (*what).to_owned(), checks: &mut checks }.unread("read", why);
+        }
     }
     checks
 }
@@ -101,6 +98,12 @@ impl About<'_> {
 
     fn fault(&mut self, check: &'static str, found: impl Into<String>, advice: &str) {
         self.add(check, Verdict::Fault, found.into(), advice);
+    }
+
+    /// A check that could not be made: nobody may take it for one that is well.
+    fn unread(&mut self, check: &'static str, why: &str) {
+        let advice = "ask whoever runs the hub for the right to read it, or look again later";
+        self.warning(check, format!("cannot be read: {why}"), advice);
     }
 
     /// Something that ends.
@@ -135,7 +138,7 @@ impl About<'_> {
 }
 
 fn edges(facts: &Facts, checks: &mut Vec<Check>) {
-    if facts.edges.is_empty() && !facts.unread.iter().any(|(what, _)| *what == "edges") {
+    if facts.edges.is_empty() && facts.unread("edges").is_none() {
         let mut about = About { about: "edges".to_owned(), checks };
         let advice = "run limen gateway --hub-kubeconfig FILE where clients shall come in";
         about.warning("report", "no gateway has reported to the hub", advice);
@@ -164,12 +167,15 @@ fn edges(facts: &Facts, checks: &mut Vec<Check>) {
     }
 }
 
-fn roots(roots: &[Root], checks: &mut Vec<Check>) {
-    if roots.is_empty() {
+fn roots(facts: &Facts, checks: &mut Vec<Check>) {
+    if facts.roots.is_empty() {
         let mut about = About { about: "roots".to_owned(), checks };
-        about.ok("leaves", "none is held, in conflict or failed");
+        match facts.unread("roots") {
+            Some(why) => about.unread("leaves", why),
+            None => about.ok("leaves", "none is held, in conflict or failed"),
+        }
     }
-    for Root { name, namespace, message, held, conflicts, failed } in roots {
+    for Root { name, namespace, message, held, conflicts, failed } in &facts.roots {
         let mut about = About { about: format!("root {namespace}/{name}"), checks };
         if !held.is_empty() || message.starts_with("held: ") {
             let advice = format!("if it is meant: limen release {name} -n {namespace}");

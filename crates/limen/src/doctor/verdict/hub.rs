@@ -17,7 +17,15 @@ pub(super) fn judge(facts: &Facts, checks: &mut Vec<Check>) {
         "get a new kubeconfig from whoever runs the hub; limen hub writes one when it starts";
     about.ending("credential", hub.credential_ends, facts.now, renew);
     about.clock(hub.clock_ahead);
-    let (missing, other) = (&hub.missing_definitions, &hub.other_definitions);
+    definitions(facts, &mut about);
+    leader(facts, &mut about);
+}
+
+fn definitions(facts: &Facts, about: &mut About<'_>) {
+    if let Some(why) = facts.unread("definitions") {
+        return about.unread("definitions", why);
+    }
+    let (missing, other) = (&facts.hub.missing_definitions, &facts.hub.other_definitions);
     let advice = "start limen hub on it (or limen crds | kubectl apply --server-side -f -)";
     match (missing.is_empty(), other.is_empty()) {
         (false, _) => about.fault("definitions", format!("missing: {}", some(missing)), advice),
@@ -28,19 +36,29 @@ pub(super) fn judge(facts: &Facts, checks: &mut Vec<Check>) {
         ),
         (true, true) => about.ok("definitions", "all there, as this version has them"),
     }
-    match &hub.leader {
-        None => about.ok("leader", "no lease: one hub, which needs none"),
-        Some(leader) => {
-            let age = facts.now - leader.renewed;
-            match age > 2 * leader.lasts.max(1) {
-                true => about.fault(
-                    "leader",
-                    format!("{} led last {} ago, and nobody since", leader.name, duration(age)),
-                    "start limen hub; until then nothing is spread, and edges go on with what they have",
-                ),
-                false => about.ok("leader", leader.name.clone()),
-            }
-        }
+}
+
+fn leader(facts: &Facts, about: &mut About<'_>) {
+    let advice =
+        "start limen hub; until then nothing is spread, and edges go on with what they have";
+    if let Some(why) = facts.unread("leader") {
+        return about.unread("leader", why);
+    }
+    let Some(leader) = &facts.hub.leader else {
+        // Limen's own API has a hub in it; somebody's Kubernetes goes on without one.
+        return match facts.hub.version.contains("+limen") {
+            true => about.ok("leader", "no lease: one hub, which needs none"),
+            false => about.fault("leader", "no lease: no hub has ever led here", advice),
+        };
+    };
+    let age = facts.now - leader.renewed;
+    match age > 2 * leader.lasts.max(1) {
+        true => about.fault(
+            "leader",
+            format!("{} led last {} ago, and nobody since", leader.name, duration(age)),
+            advice,
+        ),
+        false => about.ok("leader", leader.name.clone()),
     }
 }
 

@@ -7,7 +7,7 @@ use super::{About, Check, Facts};
 const BEHIND: u32 = 3;
 
 pub(super) fn judge(facts: &Facts, checks: &mut Vec<Check>) {
-    if facts.members.is_empty() && !facts.unread.iter().any(|(what, _)| *what == "members") {
+    if facts.members.is_empty() && facts.unread("members").is_none() {
         let mut about = About { about: "members".to_owned(), checks };
         about.warning("joined", "no cluster has joined", "limen join --help says how");
     }

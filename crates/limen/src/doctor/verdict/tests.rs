@@ -47,6 +47,12 @@ fn well() -> Facts {
     }
 }
 
+/// What is left of the facts when something cannot be read.
+fn unread(facts: &mut Facts, what: &'static str) {
+    facts.hub.leader.take_if(|_| what == "leader");
+    facts.unread = vec![(what, "forbidden".to_owned())];
+}
+
 /// What is not well, as one line each.
 fn troubles(facts: &Facts) -> Vec<String> {
     let troubled = judge(facts).into_iter().filter(|check| check.verdict != Verdict::Ok);
@@ -72,7 +78,7 @@ fn each_trouble_has_its_verdict() {
             change(seen);
         }
     };
-    let cases: [(Change, &[&str]); 24] = [
+    let cases: [(Change, &[&str]); 28] = [
         (|f| f.hub.certificate_ends = Some(NOW - 1), &["hub certificate: fault"]),
         (|f| f.hub.certificate_ends = Some(NOW + DAY), &["hub certificate: warning"]),
         (|f| f.hub.credential_ends = Some(NOW + 13 * DAY), &["hub credential: warning"]),
@@ -87,7 +93,14 @@ fn each_trouble_has_its_verdict() {
             &["hub definitions: warning"],
         ),
         (|f| f.hub.leader.as_mut().unwrap().renewed = NOW - 31, &["hub leader: fault"]),
-        (|f| f.hub.leader = None, &[]),
+        (|f| f.hub.leader = None, &["hub leader: fault"]),
+        (
+            |f| {
+                f.hub.leader = None;
+                f.hub.version = "v1.36.0+limen.0.1.0".into();
+            },
+            &[],
+        ),
         (|f| f.members.clear(), &["members joined: warning"]),
         (|f| f.members[0].api = Health::Unhealthy, &["member a api: fault"]),
         (|f| f.members[0].edge = Health::Unhealthy, &["member a way in: fault"]),
@@ -101,6 +114,9 @@ fn each_trouble_has_its_verdict() {
         (|f| f.edges[0].reported = None, &["edge edge-1 report: fault"]),
         (|f| f.edges[0].addresses[0].1 = Err("refused".into()), &["edge edge-1 address: warning"]),
         (|f| f.unread = vec![("edges", "forbidden".into())], &["edges read: warning"]),
+        (|f| unread(f, "definitions"), &["hub definitions: warning"]),
+        (|f| unread(f, "leader"), &["hub leader: warning"]),
+        (|f| unread(f, "roots"), &["roots leaves: warning"]),
         (
             |f| f.policies = vec![Policy { kind: "TrafficPolicy", ..Policy::default() }],
             &["TrafficPolicy  policy: fault"],
