@@ -15,32 +15,28 @@ use serde::{Deserialize, Serialize};
 use super::objects::{Objects, SecretData};
 use crate::DnsZoneSpec;
 
+/// What is in the file. Objects are borrowed when it is written: they may be many.
 #[derive(Serialize, Deserialize)]
-struct Kept {
-    ingresses: Vec<(String, String, Global)>,
-    #[serde(default)]
-    zones: Vec<(String, String, DnsZoneSpec)>,
-    secrets: Vec<(String, String, BTreeMap<String, String>)>,
+struct Kept<Text: Ord, Ingress, Zone> {
+    ingresses: Vec<(Text, Text, Ingress)>,
+    #[serde(default = "Vec::new")]
+    zones: Vec<(Text, Text, Zone)>,
+    secrets: Vec<(Text, Text, BTreeMap<Text, String>)>,
 }
 
 /// Writes all objects, so that there is always either the old or the new file, whole.
 pub(super) fn write(folder: &Path, file_name: &str, objects: &Objects) -> Result<(), String> {
-    let key = |(namespace, name): &(String, String)| (namespace.clone(), name.clone());
-    let ingresses = objects.ingresses.iter().map(|(place, global)| {
-        let (namespace, name) = key(place);
-        (namespace, name, Global::clone(global))
+    let ingresses = objects.ingresses.iter();
+    let zones = objects.zones.iter();
+    let secrets = objects.secrets.iter().map(|((namespace, name), data)| {
+        let data = data.0.iter().map(|(name, value)| (name.as_str(), STANDARD.encode(value)));
+        (namespace.as_str(), name.as_str(), data.collect())
     });
-    let zones = objects.zones.iter().map(|(place, zone)| {
-        let (namespace, name) = key(place);
-        (namespace, name, DnsZoneSpec::clone(zone))
-    });
-    let secrets = objects.secrets.iter().map(|(place, data)| {
-        let (namespace, name) = key(place);
-        let data = data.0.iter().map(|(name, value)| (name.clone(), STANDARD.encode(value)));
-        (namespace, name, data.collect())
-    });
-    let kept =
-        Kept { ingresses: ingresses.collect(), zones: zones.collect(), secrets: secrets.collect() };
+    let kept = Kept {
+        ingresses: ingresses.map(|(key, global)| (&*key.0, &*key.1, &**global)).collect(),
+        zones: zones.map(|(key, zone)| (&*key.0, &*key.1, &**zone)).collect(),
+        secrets: secrets.collect(),
+    };
     let path = folder.join(file_name);
     let failed = |error: &dyn std::fmt::Display| {
         format!("the routes cannot be kept in {}: {error}; a restart needs the hub", path.display())
@@ -67,11 +63,12 @@ pub(super) fn read(folder: &Path, file_name: &str) -> Result<Option<Objects>, St
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(&error)),
     };
-    let kept: Kept = serde_json::from_slice(&bytes).map_err(|error| {
-        // Not the parser's own words, which may have private keys in them.
-        let (line, column) = (error.line(), error.column());
-        failed(&format_args!("it is not what was written: line {line}, column {column}"))
-    })?;
+    let kept: Kept<String, Global, DnsZoneSpec> =
+        serde_json::from_slice(&bytes).map_err(|error| {
+            // Not the parser's own words, which may have private keys in them.
+            let (line, column) = (error.line(), error.column());
+            failed(&format_args!("it is not what was written: line {line}, column {column}"))
+        })?;
     let mut objects = Objects::default();
     for (namespace, name, global) in kept.ingresses {
         objects.ingresses.insert((namespace, name), Arc::new(global));

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A disk that is slow or full delays nothing: while one state is being written the next ones
-//! replace each other in the slot.
+//! replace each other in the slot. Many objects take a while, however small the change was, so
+//! there is a rest after each write that leaves the processor to those who answer clients.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,9 @@ use super::{News, disk};
 const LAST: Duration = Duration::from_secs(1);
 /// A write that takes longer is told of.
 const SLOW: Duration = Duration::from_secs(5);
+/// How many times as long as a write took is rested after it, and the longest rest.
+const REST: u32 = 9;
+const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// Where the next state waits to be written.
 #[derive(Default)]
@@ -49,6 +53,12 @@ impl Slot {
         let mut state =
             self.changed.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner);
         state.next.take()
+    }
+
+    /// Lets time pass, until nothing more will come.
+    fn rest(&self, time: Duration) {
+        let open = |state: &mut State| !state.closed;
+        let _ = self.changed.wait_timeout_while(self.lock(), time, open);
     }
 }
 
@@ -88,12 +98,13 @@ impl Keeper {
                         }
                     }
                 }
+                theirs.rest((took * REST).min(LONGEST_REST));
             }
         })?;
         Ok(Self(slot))
     }
 
-    /// Has this written as soon as may be, unless something newer comes before. Never waits.
+    /// Has this written before long, unless something newer comes before. Never waits.
     pub(super) fn keep(&self, objects: Objects) {
         self.0.lock().next = Some(objects);
         self.0.changed.notify_all();
