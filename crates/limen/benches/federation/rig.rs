@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -20,9 +20,13 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
+use crate::settle::settle;
+
 /// A hub process and its members.
 pub(crate) struct Rig {
     pub(crate) hub: ObjectApi,
+    /// The APIs of the members, for whoever writes to them without the hub.
+    pub(crate) direct: Vec<ObjectApi>,
     pub(crate) process: u32,
     _hub: (Child, TempDir),
     _members: Vec<ApiServer>,
@@ -82,7 +86,7 @@ impl Rig {
         {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let mut held = Vec::new();
+        let (mut held, mut direct) = (Vec::new(), Vec::new());
         for (index, (config, ca)) in configs.into_iter().enumerate() {
             let member = Client::try_from(config.clone())?;
             let options = JoinOptions {
@@ -93,12 +97,15 @@ impl Rig {
             };
             join(&client, &member, &options).await?;
             let (tell, seen) = mpsc::channel(4096);
-            tokio::spawn(follow(ObjectApi::new(member), ingress_kind(), String::new(), tell));
+            let member = ObjectApi::new(member);
+            tokio::spawn(follow(member.clone(), ingress_kind(), String::new(), tell));
+            direct.push(member);
             held.push(Watched { names: HashSet::new(), seen });
         }
         let id = process.id().context("the hub runs")?;
-        let rig = Self { hub, process: id, _hub: (process, folder), _members: members, held };
-        rig.settle().await?;
+        let _hub = (process, folder);
+        let rig = Self { hub, direct, process: id, _hub, _members: members, held };
+        settle(&rig.hub).await?;
         Ok(rig)
     }
 
@@ -134,25 +141,6 @@ impl Rig {
                 }
             }
         }
-    }
-
-    pub(crate) async fn hub_revision(&self) -> Result<u64> {
-        let (_, version) = self.hub.list(&ingress_kind(), "limen.dev/none").await?;
-        Ok(version.parse()?)
-    }
-
-    /// Waits until the hub has nothing left to write.
-    pub(crate) async fn settle(&self) -> Result<()> {
-        let mut quiet = Instant::now();
-        let mut revision = self.hub_revision().await?;
-        while quiet.elapsed() < Duration::from_secs(2) {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            let now = self.hub_revision().await?;
-            if now != revision {
-                (revision, quiet) = (now, Instant::now());
-            }
-        }
-        Ok(())
     }
 }
 

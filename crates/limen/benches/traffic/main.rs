@@ -11,6 +11,8 @@
 #[allow(dead_code, reason = "other benchmarks use the rest of it")]
 mod report;
 mod rig;
+#[path = "../federation/settle.rs"]
+mod settle;
 mod upstream;
 
 use std::time::{Duration, Instant};
@@ -58,7 +60,7 @@ async fn main() -> Result<()> {
     let Size { roots, members } = size;
     table(
         &format!("An endpoint of one of {roots} roots over {members} members changes"),
-        &["until", "p50", "p99", "most"],
+        &["until", "p50", "p99", "most", "over 100 ms"],
     );
     for (what, times) in [
         ("the GlobalIngress is written", &mut written),
@@ -67,7 +69,9 @@ async fn main() -> Result<()> {
         times.drain(..WARM_UP / 2);
         times.sort();
         let at = |share: usize| milliseconds(times[(times.len() - 1) * share / 100]);
-        row(&[what.to_owned(), at(50), at(99), at(100)]);
+        let over = times.iter().filter(|time| **time > Duration::from_millis(100)).count();
+        let over = format!("{over} of {}", times.len());
+        row(&[what.to_owned(), at(50), at(99), at(100), over]);
     }
     rig.stop().await;
     Ok(())

@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
+use crate::settle::settle;
 use crate::upstream;
 
 /// Writes at the same time while things are set up.
@@ -99,6 +100,9 @@ impl Rig {
             }
         };
         connection.set_nodelay(true)?;
+        let start = Instant::now();
+        settle(&hub).await?;
+        println!("All else was written after {:.1} s more.", start.elapsed().as_secs_f64());
         let nearest = members.swap_remove(0).0;
         let connection = Mutex::new(connection);
         Ok(Self { hub, nearest, gateway, connection, traffic, servers, _folder: folder })
