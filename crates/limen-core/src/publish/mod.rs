@@ -18,13 +18,13 @@ mod plan;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use hold::{Held, Retraction, hold};
 pub use plan::{Change, Plan, Prerequisite, Publisher, Update, plan};
 
 use crate::decide::{OwnKnowledge, Readiness, readiness};
-use crate::global::{Global, Target, for_host};
+use crate::global::{Global, Target, TrafficRules, for_host};
 
 /// Addresses that one name gets at most.
 const MOST_ADDRESSES: usize = 32;
@@ -129,26 +129,21 @@ fn records(
 ) -> Result<BTreeMap<RecordKind, Records>, String> {
     let backend = for_host(globals.iter().copied(), host);
     let rules = &globals[0].traffic;
-    let state = |target: &Target| readiness(target, OwnKnowledge::None);
     let with_way = || backend.targets.iter().filter(|target| !target.addresses.is_empty());
-    let best = with_way().map(state).min().ok_or("no cluster has a way in yet")?;
-    let mut chosen: Vec<&Target> = with_way().filter(|target| state(target) == best).collect();
-    // A zone gives everybody the same answer, so that a failover order leaves only its first.
-    let first = rules.failover.iter().find(|name| chosen.iter().any(|one| one.cluster == **name));
-    if let Some(first) = first {
-        chosen.retain(|target| target.cluster == *first);
-    }
+    let chosen = best(with_way(), rules);
     let calm = backend.targets.iter().all(|target| state(target) == Readiness::Ready);
     let dns = rules.dns.clone().unwrap_or_default();
     let calm_ttl = dns.ttl_seconds.unwrap_or(ttl);
     let trouble_ttl = dns.trouble_ttl_seconds.unwrap_or(TROUBLE_TTL).min(calm_ttl);
     let ttl = if calm { calm_ttl } else { trouble_ttl };
 
-    let hosts: BTreeSet<&str> = chosen
-        .iter()
-        .flat_map(|target| &target.addresses)
-        .map(|address| address.host.as_str())
-        .collect();
+    let mut hosts: BTreeSet<&str> = chosen.iter().flat_map(|target| ways(target)).collect();
+    let is_four = |host: &&str| host.parse::<Ipv4Addr>().is_ok();
+    if hosts.iter().any(|host| host.parse::<Ipv6Addr>().is_ok()) && !hosts.iter().any(is_four) {
+        // Many clients have nothing but IPv4, so that it is never kept from them.
+        let others = best(with_way().filter(|target| ways(target).any(|way| is_four(&way))), rules);
+        hosts.extend(others.iter().flat_map(|target| ways(target)).filter(is_four));
+    }
     let mut records: BTreeMap<RecordKind, Records> = BTreeMap::new();
     let addresses = hosts.iter().filter_map(|host| host.parse::<IpAddr>().ok());
     for address in addresses.take(MOST_ADDRESSES) {
@@ -166,6 +161,27 @@ fn records(
     }
     let data = BTreeSet::from([alias.trim_end_matches('.').to_ascii_lowercase()]);
     Ok(BTreeMap::from([(RecordKind::Cname, Records { ttl, data })]))
+}
+
+fn state(target: &Target) -> Readiness {
+    readiness(target, OwnKnowledge::None)
+}
+
+fn ways(target: &Target) -> impl Iterator<Item = &str> {
+    target.addresses.iter().map(|address| address.host.as_str())
+}
+
+/// Those of some targets that are as ready as the best of them. A zone gives everybody the same
+/// answer, so that a failover order leaves only its first.
+fn best<'a>(targets: impl Iterator<Item = &'a Target>, rules: &TrafficRules) -> Vec<&'a Target> {
+    let mut best: Vec<&Target> = targets.collect();
+    let level = best.iter().map(|target| state(target)).min();
+    best.retain(|target| Some(state(target)) == level);
+    let first = rules.failover.iter().find(|name| best.iter().any(|one| one.cluster == **name));
+    if let Some(first) = first {
+        best.retain(|target| target.cluster == *first);
+    }
+    best
 }
 
 /// Whether a host is in a zone.

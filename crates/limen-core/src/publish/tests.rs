@@ -103,6 +103,11 @@ fn the_best_clusters_are_wanted() {
             vec!["shop.example.com 30 A 192.0.2.2"],
         ),
         (
+            vec![target("a", "192.0.2.1", 0), target("b", "2001:db8::2", 1)],
+            vec![],
+            vec!["shop.example.com 5 A 192.0.2.1", "shop.example.com 5 AAAA 2001:db8::2"],
+        ),
+        (
             vec![target("a", "LB.cloud.test.", 1)],
             vec![],
             vec!["shop.example.com 30 CNAME lb.cloud.test"],
