@@ -192,7 +192,7 @@ impl Unjoin {
                 Left::LetGo if self.delete_leaves => "the objects there are deleted".to_owned(),
                 Left::LetGo => "the objects there are nobody's any more".to_owned(),
                 Left::Abandoned { leaves } => format!(
-                    "it did not answer, so {leaves} objects are still there, labelled as this hub's"
+                    "it did not answer, so the hub has let go of nothing there: {leaves} objects are known, labelled as this hub's"
                 ),
             };
             println!("Cluster {} has left; {fate}.", self.name);
