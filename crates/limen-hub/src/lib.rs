@@ -37,5 +37,6 @@ pub use kinds::federated_types;
 pub use lease::Election;
 pub use setup::{MADE_ANNOTATION, SetupError, definition_marks, hub_id, set_up};
 pub use traffic::{
-    AskError, Drain, Drained, Front, Picture, Traffic, TrafficOptions, VerifyHosts, drain, undrain,
+    AskError, Drain, Drained, Front, Picture, Traffic, TrafficOptions, VerifyHosts, drain,
+    hindrance, undrain,
 };

@@ -192,7 +192,7 @@ impl Unjoin {
                 Left::LetGo if self.delete_leaves => "the objects there are deleted".to_owned(),
                 Left::LetGo => "the objects there are nobody's any more".to_owned(),
                 Left::Abandoned { leaves } => format!(
-                    "it did not answer, so {leaves} objects are still there, labelled as this hub's"
+                    "it did not answer, so the hub has let go of nothing there: {leaves} objects are known, labelled as this hub's"
                 ),
             };
             println!("Cluster {} has left; {fate}.", self.name);
@@ -234,5 +234,29 @@ pub(crate) fn confirm() -> Result<()> {
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
         _ => bail!("not confirmed; nothing was done (use --yes to go on without being asked)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::authority;
+
+    #[test]
+    fn an_authority_beside_its_kubeconfig_is_found_from_anywhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.yaml");
+        let text = "{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], \
+                    clusters: [{name: a, cluster: {certificate-authority: ca.crt}}]}";
+        std::fs::write(&file, text).unwrap();
+        std::fs::write(folder.path().join("ca.crt"), "authority").unwrap();
+        let here = std::env::current_dir().unwrap();
+        let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let relative = up.join(file.strip_prefix("/").unwrap());
+        for file in [file, relative] {
+            let found = authority(&file, None).unwrap();
+            assert_eq!(found.as_deref(), Some(&b"authority"[..]), "{}", file.display());
+        }
     }
 }

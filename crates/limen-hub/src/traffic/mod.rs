@@ -18,6 +18,7 @@ mod edges;
 mod members;
 mod news;
 mod policies;
+mod proposing;
 mod proving;
 mod writing;
 
@@ -38,6 +39,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub use self::asking::{AskError, Drain, Drained, Picture, drain, undrain};
 pub use self::edges::Front;
 pub(crate) use self::edges::changed;
+pub use self::proposing::hindrance;
 pub use self::proving::VerifyHosts;
 
 use self::certificates::Certificates;

@@ -173,6 +173,7 @@ async fn three_real_members_under_the_embedded_hub() {
 async fn an_existing_kubernetes_is_a_hub_that_takes_only_what_it_is_given() {
     let home = ControlPlane::start().await.unwrap();
     let hub = ApiServer::running(home.kubeconfig_path()).await;
+    assert!(!limen_hub::is_own(&hub.client).await.unwrap());
     let mut rig = Rig::around(hub, Home::Existing).await;
     let plane = ControlPlane::start().await.unwrap();
     let member = ApiServer::running(plane.kubeconfig_path()).await;

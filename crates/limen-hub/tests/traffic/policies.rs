@@ -168,3 +168,29 @@ async fn gateways_have_a_say_whatever_their_clocks_show() {
     };
     bed.rig.eventually_on_hub(&policy_id("web"), back).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proposed_policy_that_would_not_be_in_force_is_told_why() {
+    let bed = Bed::start(&[]).await;
+    let client = &bed.hub().client;
+    let why = async |name: &str, spec: Value, global: &str| {
+        let proposed = serde_json::from_value(policy(name, &spec)).unwrap();
+        limen_hub::hindrance(client, &proposed, global).await.unwrap().unwrap_or_default()
+    };
+    let (web, general) = (json!({"targetRef": {"name": "web"}}), json!({}));
+    assert_eq!(why("p", web.clone(), "default/web").await, "");
+    assert_eq!(why("p", general.clone(), "default/web").await, "");
+    assert_eq!(why("p", web.clone(), "default/api").await, "it is for the Ingress default/web");
+    assert_eq!(why("p", general.clone(), "shop/web").await, "it is for the namespace default");
+    let federated = json!({"targetRef": {"kind": "FederatedIngress", "name": "web"}});
+    assert_eq!(why("p", federated.clone(), "default/federatedingress.web").await, "");
+    assert!(why("p", federated, "default/web").await.contains("FederatedIngress"));
+
+    // One that names the root, or that is older, comes first.
+    write(&bed, "own", &web).await;
+    let first = "the TrafficPolicy default/own comes first";
+    assert_eq!(why("p", general.clone(), "default/web").await, first);
+    assert_eq!(why("p", web.clone(), "default/web").await, first);
+    assert_eq!(why("own", web, "default/web").await, "", "it would replace itself");
+    assert_eq!(why("p", general, "default/api").await, "");
+}

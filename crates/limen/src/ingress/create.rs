@@ -11,7 +11,7 @@ use kube::{Api, Client, ResourceExt};
 use limen_api::{OnConflictSpec, PlacementPolicy, dialect};
 
 use super::balancer::{LABEL, check_name, find, place, policy_name, submit};
-use super::progress::{spreading, until};
+use super::progress::{spreading, until, until_gone};
 use super::{Patience, Surroundings, manifest, validate};
 use crate::connection::block_on;
 
@@ -83,6 +83,10 @@ impl Create {
             place(&hub, &self.name, &ingress, &clusters, Some(on_conflict)).await?;
             let submitted = submit(&hub, &self.name, &ingress).await?;
             self.wait(&hub, &submitted, &clusters, &before).await?;
+            for cluster in &before.lost {
+                println!("Deleting Ingress from cluster: {cluster}...");
+            }
+            until_gone(&hub, &submitted, self.patience.timeout, &before.lost, true).await?;
             println!("\nSuccess.");
             Ok(())
         })
@@ -92,6 +96,7 @@ impl Create {
     async fn before(&self, hub: &Client, ingress: &Ingress, clusters: &[String]) -> Result<Before> {
         let (name, namespace) = (ingress.name_any(), ingress.namespace().unwrap_or_default());
         let balancer = find(hub, Some(&self.name)).await?.into_iter().next();
+        let mut lost = Vec::new();
         if let Some(balancer) = &balancer {
             let (own, theirs) =
                 ((&namespace, &name), (balancer.namespace(), balancer.ingress.name_any()));
@@ -103,12 +108,8 @@ impl Create {
                     theirs.1
                 );
             }
-            let lost: Vec<&str> = balancer
-                .clusters
-                .iter()
-                .map(String::as_str)
-                .filter(|cluster| !clusters.iter().any(|kept| kept == cluster))
-                .collect();
+            let goes = |cluster: &&String| !clusters.contains(cluster);
+            lost.extend(balancer.clusters.iter().filter(goes).cloned());
             if !lost.is_empty() && !self.force {
                 bail!(
                     "this would take it away from clusters ({}); use limen ingress remove-clusters, or --force",
@@ -132,7 +133,7 @@ impl Create {
         self.refuse_other_policies(hub, ingress, &namespace).await?;
         let held = balancer.map(|balancer| balancer.spread).unwrap_or_default();
         let changed = there.as_ref().is_none_or(|there| differs(there, ingress));
-        Ok(Before { held: held.into_iter().collect(), changed })
+        Ok(Before { held: held.into_iter().collect(), lost, changed })
     }
 
     /// Of several policies about one Ingress the hub would obey only one.
@@ -184,6 +185,8 @@ impl Create {
 struct Before {
     /// Clusters that held the Ingress.
     held: BTreeSet<String>,
+    /// Clusters that were to hold it and are not any more.
+    lost: Vec<String>,
     /// Whether what is submitted differs from it.
     changed: bool,
 }

@@ -9,6 +9,7 @@ use kube::{Client, ResourceExt};
 use limen_api::{FederatedStatusSpec, LeafState};
 
 use super::balancer::record;
+use crate::roots::release_ingress;
 
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(200);
@@ -46,6 +47,39 @@ pub(super) enum Outlook {
     Done,
     /// What is still missing.
     NotYet(String),
+}
+
+/// Waits until clusters hold an Ingress no more. What the hub holds back ends it, unless it is to be
+/// released.
+pub(super) async fn until_gone(
+    hub: &Client,
+    ingress: &Ingress,
+    timeout: u64,
+    going: &[String],
+    force: bool,
+) -> Result<()> {
+    let (name, namespace) = (ingress.name_any(), ingress.namespace().unwrap_or_default());
+    until(hub, ingress, timeout, async |record| {
+        let left = record.clusters.iter().filter(|leaf| going.contains(&leaf.cluster));
+        let left: Vec<_> = left.collect();
+        if left.iter().any(|leaf| leaf.state == LeafState::Held) {
+            if !force {
+                bail!(
+                    "the hub holds this back: {}; if it is meant, use --force or limen release ingress/{name} -n {namespace}",
+                    record.message
+                );
+            }
+            release_ingress(hub, &namespace, &name).await?;
+        }
+        // What is away does it when it comes back.
+        let pending: Vec<&str> =
+            left.iter().filter(|leaf| !leaf.stale).map(|leaf| leaf.cluster.as_str()).collect();
+        Ok(match pending.is_empty() {
+            true => Outlook::Done,
+            false => Outlook::NotYet(format!("still in {}", pending.join(", "))),
+        })
+    })
+    .await
 }
 
 /// How far clusters are that shall hold an Ingress. Those that have it for the first time are

@@ -8,13 +8,12 @@ use clap::Args;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
-use limen_api::{LeafState, PlacementPolicy};
+use limen_api::PlacementPolicy;
 
 use super::balancer::{Balancer, LABEL, existing, find, place, policy_name};
-use super::progress::{Outlook, until};
+use super::progress::until_gone;
 use super::{Patience, Surroundings, manifest};
 use crate::connection::block_on;
-use crate::roots::release_ingress;
 
 /// What kubemci needs to know of an Ingress; the hub knows it from the load balancer's name.
 #[derive(Args)]
@@ -225,7 +224,7 @@ impl RemoveClusters {
                 println!("Deleting Ingress from cluster: {cluster}...");
             }
             place(&hub, &self.name, &balancer.ingress, &staying, balancer.on_conflict).await?;
-            self.wait(&hub, &balancer, &going).await?;
+            until_gone(&hub, &balancer.ingress, self.patience.timeout, &going, self.force).await?;
             println!(
                 "Load balancer {} is spread across {} clusters ({})",
                 self.name,
@@ -234,30 +233,5 @@ impl RemoveClusters {
             );
             Ok(())
         })
-    }
-
-    async fn wait(&self, hub: &Client, balancer: &Balancer, going: &[String]) -> Result<()> {
-        let (name, namespace) = (balancer.ingress.name_any(), balancer.namespace());
-        until(hub, &balancer.ingress, self.patience.timeout, async |record| {
-            let left = record.clusters.iter().filter(|leaf| going.contains(&leaf.cluster));
-            let left: Vec<_> = left.collect();
-            if left.iter().any(|leaf| leaf.state == LeafState::Held) {
-                if !self.force {
-                    bail!(
-                        "the hub holds this back: {}; if it is meant, use --force or limen release ingress/{name} -n {namespace}",
-                        record.message
-                    );
-                }
-                release_ingress(hub, &namespace, &name).await?;
-            }
-            // What is away does it when it comes back.
-            let pending: Vec<&str> =
-                left.iter().filter(|leaf| !leaf.stale).map(|leaf| leaf.cluster.as_str()).collect();
-            Ok(match pending.is_empty() {
-                true => Outlook::Done,
-                false => Outlook::NotYet(format!("still in {}", pending.join(", "))),
-            })
-        })
-        .await
     }
 }

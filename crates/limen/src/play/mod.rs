@@ -1,5 +1,6 @@
 //! `limen play`: stories about a federation, told while they happen, each ending in a verdict.
 
+mod before;
 mod crowd;
 mod live;
 mod stage;
@@ -94,6 +95,9 @@ impl Play {
             };
             let tidied = stage.tidy().await;
             stage.close().await;
+            if let (Err(_), Err(left)) = (&played, &tidied) {
+                eprintln!("limen: {left:#}");
+            }
             played.and(tidied)?;
             println!("The story ended well.");
             Ok(())

@@ -13,6 +13,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use limen_playground::{Place, Topology};
 use serde_json::{Value, json};
 
+use super::before::Before;
 use super::crowd::Crowd;
 use super::live::Screen;
 use crate::connection::config;
@@ -32,10 +33,11 @@ pub(crate) const MADE: &str = "limen-play";
 pub(crate) struct Stage {
     admin: SocketAddr,
     gateway: SocketAddr,
-    hub: Client,
+    pub(super) hub: Client,
     kubeconfig: PathBuf,
     /// Clusters, the nearest to the gateway first.
     clusters: Vec<String>,
+    pub(super) before: Before,
     start: Instant,
     screen: Arc<Mutex<Screen>>,
     /// How long one looks at something.
@@ -95,7 +97,11 @@ impl Stage {
         }
         let screen = Arc::new(Mutex::new(Screen::standard()));
         let (start, moment) = (Instant::now(), Duration::from_secs(2));
-        Ok(Self { admin, gateway, hub, kubeconfig, clusters, start, screen, moment, own })
+        let before = Before::default();
+        let mut stage =
+            Self { admin, gateway, hub, kubeconfig, clusters, before, start, screen, moment, own };
+        stage.before = stage.look(&state["clusters"]).await?;
+        Ok(stage)
     }
 
     /// With shorter looks.
@@ -124,7 +130,7 @@ impl Stage {
         crowd
     }
 
-    fn screen(&self) -> std::sync::MutexGuard<'_, Screen> {
+    pub(super) fn screen(&self) -> std::sync::MutexGuard<'_, Screen> {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,8 +186,17 @@ impl Stage {
 
     /// Makes trouble for a cluster.
     pub(crate) async fn trouble(&self, cluster: &str, what: &str) -> Result<()> {
+        self.trouble_with(cluster, what, None).await
+    }
+
+    pub(super) async fn trouble_with(
+        &self,
+        cluster: &str,
+        what: &str,
+        body: Option<&Value>,
+    ) -> Result<()> {
         let path = format!("/clusters/{cluster}/{what}");
-        let (status, answer) = ask(self.admin, Method::POST, &path, None).await?;
+        let (status, answer) = ask(self.admin, Method::POST, &path, body).await?;
         if !status.is_success() {
             bail!("{cluster} cannot be told to {what}: {}", answer["error"]);
         }
@@ -216,39 +231,6 @@ impl Stage {
         let found = objects(client, kind).get_opt(name).await;
         let found = found.with_context(|| format!("cannot read {kind} {name} of {context}"))?;
         Ok(found.map(serde_json::to_value).transpose()?.unwrap_or_default())
-    }
-
-    /// Leaves the federation as it was found, whatever has happened.
-    pub(crate) async fn tidy(&self) -> Result<()> {
-        self.screen().clear();
-        for cluster in &self.clusters {
-            self.trouble(cluster, "restore").await?;
-            self.patch("Cluster", cluster, json!({"spec": {"drain": false}})).await?;
-        }
-        let policies = objects(self.hub.clone(), "TrafficPolicy");
-        if policies.get_opt(MADE).await?.is_some() {
-            policies.delete(MADE, &kube::api::DeleteParams::default()).await?;
-        }
-        for kind in ["Deployment", "PlacementPolicy"] {
-            let api = objects(self.hub.clone(), kind);
-            if api.get_opt(MADE).await?.is_some() {
-                api.delete(MADE, &kube::api::DeleteParams::default()).await?;
-            }
-        }
-        self.patch("Deployment", crate::up::SAMPLE, json!({"spec": {"replicas": crate::up::PODS}}))
-            .await?;
-        self.image("zone-printer:v1").await?;
-        self.until("everything is as it was", async || {
-            for cluster in &self.clusters {
-                let (done, found) = self.runs(cluster, "zone-printer:v1").await?;
-                if !done {
-                    return Ok((false, found));
-                }
-            }
-            Ok((true, String::new()))
-        })
-        .await
-        .map(drop)
     }
 
     /// Whether all pods of the sample in a cluster are of an image and ready.
@@ -316,7 +298,7 @@ fn written(folder: &Path) -> Result<SocketAddr> {
     admin.with_context(|| format!("{} names no admin address", path.display()))
 }
 
-fn objects(client: Client, kind: &str) -> Api<DynamicObject> {
+pub(super) fn objects(client: Client, kind: &str) -> Api<DynamicObject> {
     let (group, version, plural) = match kind {
         "Deployment" => ("apps", "v1", "deployments"),
         "TrafficPolicy" => ("limen.dev", "v1alpha1", "trafficpolicies"),

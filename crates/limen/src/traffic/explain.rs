@@ -22,6 +22,9 @@ use crate::table;
 /// Why requests go to which cluster, and how many of them.
 #[derive(Args)]
 #[command(after_help = "\
+With --dry-run -f FILE it shows what the TrafficPolicy there would change; one that would not be in
+force for what is asked is refused.
+
 -o json has gateway and now (globalIngress, rule, backend, cluster, steps with what each rule kept and
 dropped, odds with the share of each cluster from 0 to 1); with --dry-run also then, the same under
 the policy, or null when nobody would serve it any more.
@@ -72,7 +75,8 @@ impl Traffic {
             };
             let places = self.places()?;
             let places: Vec<&str> = places.iter().map(String::as_str).collect();
-            let client = self.hub.client().await?;
+            let hub = self.hub.connect().await?;
+            let client = hub.client;
             let picture = Picture::read(&client).await?;
             let (gateway, from) = picture.vantage(self.at.as_deref(), &places)?;
             let asked = picture.ask((&host, &path), &places, &from);
@@ -81,8 +85,15 @@ impl Traffic {
             };
             let gateway = gateway.as_deref();
             let Some(file) = &self.file else { return self.print(gateway, &asked) };
-            let policy: TrafficPolicy = serde_json::from_value(read_manifest(file)?)
+            let policy = policy_in(read_manifest(file)?, &hub.namespace)
                 .with_context(|| format!("{} is no TrafficPolicy", file.display()))?;
+            if let Some(why) = limen_hub::hindrance(&client, &policy, &asked.global).await? {
+                bail!(
+                    "{} would change nothing for {}: {why}; see its metadata.namespace (or -n) and spec.targetRef",
+                    file.display(),
+                    asked.global
+                );
+            }
             let changed = picture.with_policy(&asked.global, &policy.spec.policy);
             let changed = changed.map_err(anyhow::Error::msg)?;
             let after = changed.ask((&host, &path), &places, &from);
@@ -130,6 +141,18 @@ impl Traffic {
         };
         Ok(read_networks(file)?.names(address).to_vec())
     }
+}
+
+/// A policy as it would be on the hub.
+fn policy_in(object: Value, namespace: &str) -> Result<TrafficPolicy> {
+    let (version, kind) = (&object["apiVersion"], &object["kind"]);
+    let own = version.as_str().is_some_and(|version| version.starts_with("limen.dev/"));
+    if !own || kind != "TrafficPolicy" {
+        bail!("its apiVersion is {version} and its kind {kind}");
+    }
+    let mut policy: TrafficPolicy = serde_json::from_value(object)?;
+    policy.metadata.namespace.get_or_insert_with(|| namespace.to_owned());
+    Ok(policy)
 }
 
 /// What to say to somebody who asks for what nobody serves.
@@ -221,4 +244,29 @@ fn listed(names: &[String]) -> String {
 fn percent(share: f64) -> String {
     // A sum of nothing is a negative zero.
     format!("{:.1}%", share * 100.0 + 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::policy_in;
+
+    #[test]
+    fn only_a_policy_is_taken_for_one() {
+        let policy = |version: &str, kind: &str| {
+            json!({"apiVersion": version, "kind": kind, "metadata": {"name": "p"},
+                "spec": {"weights": {"clusters": {"a": 1}}}})
+        };
+        let taken = policy_in(policy("limen.dev/v1alpha1", "TrafficPolicy"), "shop").unwrap();
+        assert_eq!(taken.metadata.namespace.as_deref(), Some("shop"));
+        for (version, kind) in [
+            ("limen.dev/v1alpha1", "PlacementPolicy"),
+            ("v1", "ConfigMap"),
+            ("other.example/v1", "TrafficPolicy"),
+        ] {
+            let refused = policy_in(policy(version, kind), "shop").unwrap_err().to_string();
+            assert!(refused.contains(kind), "{refused}");
+        }
+    }
 }

@@ -114,7 +114,13 @@ async fn scripts_for_kubemci_find_what_they_look_for() {
     fails(&mci(&changed), "differs from the proposed one");
     let forced = mci(&[&changed[..], &["--force"]].concat());
     assert!(forced.out().contains("Updated ingress for cluster: a\n"), "{}", forced.all());
-    fails(&mci(&[&changed[..], &["--kubecontexts=a"]].concat()), "take it away from clusters (b)");
+    let fewer = [&changed[..], &["--kubecontexts=a"]].concat();
+    fails(&mci(&fewer), "take it away from clusters (b)");
+    let forced = mci(&[&fewer[..], &["--force"]].concat());
+    assert!(forced.out().ends_with("Deleting Ingress from cluster: b...\n\nSuccess.\n"));
+    assert!(there.get_opt("zone-printer").await.unwrap().is_none(), "it is gone from b");
+    let created = mci(&changed);
+    assert!(created.out().contains("Created Ingress in cluster: b\n"), "{}", created.all());
 
     fails(
         &mci(&["remove-clusters", "zone-printer", &ingress]),

@@ -129,7 +129,7 @@ async fn programs_get_objects_and_those_who_watch_get_changes() {
 
     let drained = parsed(&hub.limen(&["drain", "b", "--dry-run", "-o", "json"]));
     let expected = json!({"cluster": "b", "dryRun": true, "overSeconds": 0, "backends": 0,
-        "objections": [], "refused": false});
+        "already": null, "objections": [], "refused": false});
     assert_eq!(drained, expected);
     assert_eq!(hub.limen(&["drain", "b", "--dry-run", "-o", "name"]).out(), "cluster/b\n");
     assert!(parsed(&hub.limen(&["clusters", "-o", "json"]))["items"][1]["spec"]["drain"].is_null());

@@ -1,0 +1,64 @@
+//! Whether a policy that somebody proposes would be in force for a root.
+
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+use limen_api::TrafficPolicy;
+use limen_core::compile::TargetReference;
+
+use super::asking::AskError;
+use super::{RootId, RootKind};
+
+/// Why a proposed policy would not be in force for a compiled root, as namespace/name, if so.
+pub async fn hindrance(
+    client: &Client,
+    proposed: &TrafficPolicy,
+    global: &str,
+) -> Result<Option<String>, AskError> {
+    let namespace = proposed.namespace().unwrap_or_default();
+    if !is_for(proposed, &namespace, global) {
+        let meant = match &proposed.spec.policy.target_ref {
+            Some(TargetReference { kind, name }) => format!("the {kind} {namespace}/{name}"),
+            None => format!("the namespace {namespace}"),
+        };
+        return Ok(Some(format!("it is for {meant}")));
+    }
+    let policies: Api<TrafficPolicy> = Api::namespaced(client.clone(), &namespace);
+    let policies = policies.list(&ListParams::default()).await;
+    let read = |error| AskError::Read { what: "TrafficPolicy objects", error };
+    let (same, others): (Vec<_>, Vec<_>) = policies
+        .map_err(read)?
+        .into_iter()
+        .partition(|policy| policy.metadata.name == proposed.metadata.name);
+    // What replaces a policy is as old as that.
+    let mut mine = proposed.clone();
+    mine.metadata.creation_timestamp =
+        same.into_iter().next().and_then(|policy| policy.metadata.creation_timestamp);
+    let first = others
+        .into_iter()
+        .filter(|policy| is_for(policy, &namespace, global) && rank(policy) < rank(&mine))
+        .min_by_key(rank);
+    Ok(first.map(|first| format!("the TrafficPolicy {namespace}/{} comes first", first.name_any())))
+}
+
+/// Policies that name a root come first, then the oldest.
+fn rank(policy: &TrafficPolicy) -> impl Ord + use<> {
+    let created = policy.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let general = policy.spec.policy.target_ref.is_none();
+    (general, created.is_none(), created, policy.name_any())
+}
+
+/// Whether a policy of a namespace means a compiled root.
+fn is_for(policy: &TrafficPolicy, namespace: &str, global: &str) -> bool {
+    let Some(target) = &policy.spec.policy.target_ref else {
+        return global.split_once('/').is_some_and(|(of, _)| of == namespace);
+    };
+    let kind = match target.kind.as_str() {
+        "Ingress" => RootKind::Ingress,
+        "FederatedIngress" => RootKind::FederatedIngress,
+        "Service" => RootKind::Service,
+        _ => return false,
+    };
+    let root = RootId { kind, namespace: namespace.to_owned(), name: target.name.clone() };
+    let (namespace, name) = root.global();
+    global == format!("{namespace}/{name}")
+}
