@@ -155,6 +155,12 @@ async function cancelEarly(browser, first, second) {
   say('what was cancelled did nothing');
 }
 
+// What nothing is known of is not shown as well.
+async function showUnknown(browser) {
+  await browser.value("void import('/panels.js').then(({ toneOf }) => { window.tone = toneOf({ api: 'Unknown', edge: 'Unknown', endpoints: 'Unknown' }).name; })");
+  await browser.until('a cluster of which nothing is known is not green', "window.tone === 'unsure'", 30);
+}
+
 // Who has gone is asked who they are, and told when nobody knows them.
 async function logOut(browser) {
   await browser.click('#logout');
@@ -207,6 +213,7 @@ async function story(up, browser) {
 
   await cancelEarly(browser, first, others[0]);
   await shareByWeight(browser, first, others[0]);
+  await showUnknown(browser);
 
   await browser.value("document.querySelector('#explain [name=where]').value = 'any.example/'; document.querySelector('#explain form').requestSubmit()");
   await browser.until('an explanation is shown', `document.querySelector('#explain .result').textContent.includes('goes to ${first}')`);

@@ -13,7 +13,8 @@ export function toneOf(cluster) {
   if (cluster.endpoints === 'Unhealthy') return { name: 'bad', text: 'nothing there is ready' };
   if (cluster.draining) return { name: 'draining', text: 'draining' };
   if (cluster.api === 'Unhealthy') return { name: 'unsure', text: 'its API does not answer' };
-  return { name: 'ok', text: 'well' };
+  const known = [cluster.api, cluster.edge, cluster.endpoints].some((one) => one === 'Healthy');
+  return known ? { name: 'ok', text: 'well' } : { name: 'unsure', text: 'nothing is known of it' };
 }
 
 export function make(name, attributes = {}, ...children) {
