@@ -243,11 +243,11 @@ impl Follow {
             || self.events.unknown()
     }
 
-    /// The newest of the times since when each kind cannot be read, if none can that could.
+    /// The newest of the times since when each kind cannot be read, if none can that could. Kinds
+    /// that never could are forbidden to the viewer: they say nothing of the hub.
     fn away_since(&self) -> Option<i64> {
-        fn since<K>(listed: &Listed<K>) -> Option<i64> {
-            let trouble = listed.trouble.as_ref().filter(|_| listed.loaded);
-            trouble.map(|trouble| trouble.since)
+        fn since<K>(listed: &Listed<K>) -> Option<Option<i64>> {
+            listed.loaded.then(|| listed.trouble.as_ref().map(|trouble| trouble.since))
         }
         let kinds = [
             since(&self.clusters),
@@ -257,7 +257,7 @@ impl Follow {
             since(&self.records),
             since(&self.events),
         ];
-        kinds.into_iter().collect::<Option<Vec<i64>>>()?.into_iter().max()
+        kinds.into_iter().flatten().collect::<Option<Vec<i64>>>()?.into_iter().max()
     }
 }
 
