@@ -17,6 +17,7 @@ mod assets;
 mod clients;
 mod crowd;
 mod explain;
+mod fronts;
 mod leaves;
 mod live;
 mod patient;
@@ -26,6 +27,7 @@ mod sessions;
 mod share;
 mod timeline;
 mod tls;
+mod traffic;
 mod view;
 
 pub use serve::{Dashboard, DashboardOptions, Play};

@@ -82,8 +82,9 @@ impl Desk {
             (&Method::GET, "/api/me") => self.who_is(&parts.headers, visitor).await,
             (&Method::GET, "/api/live") => {
                 let viewer = self.viewer(&parts.headers)?;
+                let stay = cookie(&parts.headers).and_then(|secret| self.sessions.stay(secret));
                 let (send, updates) = mpsc::channel(1);
-                tokio::spawn(live::follow(viewer, send));
+                tokio::spawn(live::follow(viewer, stay.ok_or_else(log_in_first)?, send));
                 Ok(live_answer(updates))
             }
             (&Method::GET, "/api/explain") => {
@@ -182,16 +183,18 @@ impl Desk {
     fn viewer(&self, headers: &HeaderMap) -> Result<Viewer, Refusal> {
         let known = cookie(headers).and_then(|secret| self.sessions.find(secret, Instant::now()));
         match known {
-            None => Err(Refusal::new(
-                StatusCode::UNAUTHORIZED,
-                "log in first; sessions end after 12 idle hours, or with the hub",
-            )),
-            Some(viewer) if viewer.until.is_some_and(|until| until < now()) => {
-                Err(Refusal::unknown())
-            }
+            None => Err(log_in_first()),
+            Some(viewer) if viewer.ended(now()) => Err(Refusal::unknown()),
             Some(viewer) => Ok(viewer),
         }
     }
+}
+
+fn log_in_first() -> Refusal {
+    Refusal::new(
+        StatusCode::UNAUTHORIZED,
+        "log in first; sessions end after 12 idle hours, or with the hub",
+    )
 }
 
 /// The body, as JSON. Another site's form cannot send that type without being asked.

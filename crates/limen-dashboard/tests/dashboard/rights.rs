@@ -1,10 +1,13 @@
 //! Who may see and do what.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use limen_api::Cluster;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::answer::Answer;
@@ -108,6 +111,28 @@ async fn a_drain_is_previewed_done_and_taken_back() {
 
     assert_eq!(bed.post("/api/logout", &cookie, &json!({})).await.status, 200);
     assert_eq!(bed.get("/api/me", &cookie).await.status, 401);
+    bed.hub.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_logs_out_is_shown_nothing_more() {
+    let mut bed = Bed::start().await;
+    let token = bed.token("reader", limen(&["get", "list", "watch"])).await;
+    let (_, cookie) = bed.log_in(&token).await;
+    let (_, other) = bed.log_in(&token).await;
+    let head = format!(
+        "GET /api/live HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncookie: {cookie}\r\n\r\n"
+    );
+    let address = bed.dashboard.address();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.readable().await.unwrap();
+    assert_eq!(bed.post("/api/logout", &cookie, &json!({})).await.status, 200);
+    let mut shown = Vec::new();
+    let end = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut shown)).await;
+    end.expect("the stream ends").unwrap();
+    assert!(shown.starts_with(b"HTTP/1.1 200 "));
+    assert_eq!(bed.view(&other).await["view"]["clusters"][0]["name"], "asia", "others stay");
     bed.hub.stop().await;
 }
 
