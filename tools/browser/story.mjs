@@ -155,6 +155,23 @@ async function cancelEarly(browser, first, second) {
   say('what was cancelled did nothing');
 }
 
+// A tab that nobody sees takes no connection, and wakes up when it is seen.
+async function hideAndShow(browser) {
+  const seen = (hidden) => `Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`;
+  await browser.value('(() => { const { close } = EventSource.prototype; window.hungUp = 0; EventSource.prototype.close = function count() { window.hungUp += 1; close.call(this); }; })()');
+  await browser.value(seen(true));
+  await browser.until('the tab sleeps', "window.hungUp === 1 && document.querySelector('#state').textContent === 'asleep'");
+  await browser.value(seen(false));
+  await browser.until('the tab is awake', LIVE);
+  say('a hidden tab takes no connection');
+}
+
+// What nothing is known of is not shown as well.
+async function showUnknown(browser) {
+  await browser.value("void import('/panels.js').then(({ toneOf }) => { window.tone = toneOf({ api: 'Unknown', edge: 'Unknown', endpoints: 'Unknown' }).name; })");
+  await browser.until('a cluster of which nothing is known is not green', "window.tone === 'unsure'", 30);
+}
+
 // Who has gone is asked who they are, and told when nobody knows them.
 async function logOut(browser) {
   await browser.click('#logout');
@@ -207,6 +224,8 @@ async function story(up, browser) {
 
   await cancelEarly(browser, first, others[0]);
   await shareByWeight(browser, first, others[0]);
+  await showUnknown(browser);
+  await hideAndShow(browser);
 
   await browser.value("document.querySelector('#explain [name=where]').value = 'any.example/'; document.querySelector('#explain form').requestSubmit()");
   await browser.until('an explanation is shown', `document.querySelector('#explain .result').textContent.includes('goes to ${first}')`);

@@ -25,7 +25,7 @@ pub(crate) struct ClientRegion {
 
 /// The regions that there are clusters in, and where clients there are sent for one root.
 pub(crate) fn client_regions(
-    clusters: &[Cluster],
+    clusters: &[&Cluster],
     global: Option<&GlobalIngress>,
 ) -> Vec<ClientRegion> {
     let mut places: BTreeMap<String, Coordinates> = BTreeMap::new();
@@ -108,6 +108,7 @@ mod tests {
             }))
         };
         let sent = |global: Option<&GlobalIngress>| -> Vec<Option<String>> {
+            let clusters: Vec<&Cluster> = clusters.iter().collect();
             client_regions(&clusters, global).into_iter().map(|region| region.cluster).collect()
         };
         let (tokyo, paris) = (Some("tokyo".to_owned()), Some("paris".to_owned()));

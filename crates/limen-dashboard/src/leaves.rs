@@ -43,28 +43,35 @@ struct Leaf {
 }
 
 /// The roots that the hub keeps records of. Their order does not matter.
-pub(crate) fn spreads(records: &[FederatedStatus]) -> Spreads {
-    let mut shown: Vec<Spread> = records.iter().map(Spread::new).collect();
-    let place = |one: &Spread| (one.namespace.clone(), one.kind.clone(), one.name.clone());
-    shown.sort_by_cached_key(|one| (!one.trouble, place(one)));
-    let more = shown.len().saturating_sub(MOST);
-    shown.truncate(MOST);
+pub(crate) fn spreads(records: &[&FederatedStatus]) -> Spreads {
+    let mut ranked = records.to_vec();
+    ranked.sort_by_key(|record| {
+        let (root, namespace) = (&record.spec.root, record.metadata.namespace.as_deref());
+        (!troubled(record), namespace, root.kind.as_str(), root.name.as_str())
+    });
+    let more = ranked.len().saturating_sub(MOST);
+    let shown = ranked.into_iter().take(MOST).map(Spread::new).collect();
     Spreads { shown, more }
+}
+
+/// Whether a person should look at it.
+fn troubled(record: &FederatedStatus) -> bool {
+    let bad = |leaf: &LeafReport| {
+        matches!(leaf.state, LeafState::Failed | LeafState::Conflict | LeafState::Held)
+    };
+    record.spec.clusters.iter().any(bad) || !record.spec.message.is_empty()
 }
 
 impl Spread {
     fn new(record: &FederatedStatus) -> Self {
         let spec = &record.spec;
-        let bad = |leaf: &LeafReport| {
-            matches!(leaf.state, LeafState::Failed | LeafState::Conflict | LeafState::Held)
-        };
         Self {
             namespace: record.namespace().unwrap_or_default(),
             kind: spec.root.kind.clone(),
             name: spec.root.name.clone(),
             synced: spec.synced.clone(),
             message: spec.message.clone(),
-            trouble: spec.clusters.iter().any(bad) || !spec.message.is_empty(),
+            trouble: troubled(record),
             leaves: spec.clusters.iter().map(Leaf::new).collect(),
         }
     }
@@ -102,7 +109,7 @@ mod tests {
             record("b", "Waiting", ""),
             record("z", "Conflict", "there is one already"),
         ];
-        let found = spreads(&records);
+        let found = spreads(&records.iter().collect::<Vec<_>>());
         let names: Vec<(&str, bool)> =
             found.shown.iter().map(|one| (one.name.as_str(), one.trouble)).collect();
         assert_eq!(names, [("z", true), ("a", false), ("b", false)]);
@@ -114,7 +121,7 @@ mod tests {
     fn so_many_are_shown_and_the_others_counted() {
         let records: Vec<_> =
             (0..MOST + 7).map(|number| record(&format!("r{number}"), "Synced", "")).collect();
-        let found = spreads(&records);
+        let found = spreads(&records.iter().collect::<Vec<_>>());
         assert_eq!((found.shown.len(), found.more), (MOST, 7));
     }
 }

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::answer::status_of;
-use crate::sessions::Viewer;
+use crate::sessions::{Stay, Viewer};
 use crate::view::{Objects, View};
 
 /// Changes come in bursts; a view is sent at most so often.
@@ -127,9 +127,16 @@ where
     watch(Api::<K>::all(client.clone()), config).default_backoff().boxed()
 }
 
-/// Sends updates to a viewer for as long as they are received.
-pub(crate) async fn follow(viewer: Viewer, send: mpsc::Sender<Update>) {
-    let mut follow = Follow::new(&viewer);
+/// Sends updates to a viewer for as long as they are received and the viewer stays logged in.
+pub(crate) async fn follow(viewer: Viewer, mut stay: Stay, send: mpsc::Sender<Update>) {
+    tokio::select! {
+        () = stay.over() => {}
+        () = send_updates(&viewer, &send) => {}
+    }
+}
+
+async fn send_updates(viewer: &Viewer, send: &mpsc::Sender<Update>) {
+    let mut follow = Follow::new(viewer);
     let mut pace = tokio::time::interval(PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut due, mut last) = (true, Instant::now());
@@ -139,11 +146,14 @@ pub(crate) async fn follow(viewer: Viewer, send: mpsc::Sender<Update>) {
             () = send.closed() => return,
             _ = pace.tick() => {
                 due |= last.elapsed() >= AT_LEAST;
-                if !due || !follow.settled() {
+                let ready = due && follow.settled();
+                if !ready && !viewer.ended(now()) {
                     continue;
                 }
                 (due, last) = (false, Instant::now());
-                if send.send(follow.update(now())).await.is_err() {
+                let update = follow.update(now());
+                let unknown = update.unknown;
+                if send.send(update).await.is_err() || unknown {
                     return;
                 }
             }
@@ -153,8 +163,7 @@ pub(crate) async fn follow(viewer: Viewer, send: mpsc::Sender<Update>) {
 
 /// The kinds that a view is made of.
 struct Follow {
-    /// When the viewer's certificate ends.
-    until: Option<i64>,
+    viewer: Viewer,
     clusters: Listed<Cluster>,
     edges: Listed<Edge>,
     globals: Listed<GlobalIngress>,
@@ -170,10 +179,10 @@ struct Follow {
 }
 
 impl Follow {
-    fn new(Viewer { client, until, .. }: &Viewer) -> Self {
-        let everything = watcher::Config::default;
+    fn new(viewer: &Viewer) -> Self {
+        let (client, everything) = (&viewer.client, watcher::Config::default);
         Self {
-            until: *until,
+            viewer: viewer.clone(),
             clusters: Listed::default(),
             edges: Listed::default(),
             globals: Listed::default(),
@@ -212,12 +221,12 @@ impl Follow {
 
     fn update(&self, at: i64) -> Update {
         let objects = Objects {
-            clusters: self.clusters.objects.values().cloned().collect(),
-            edges: self.edges.objects.values().cloned().collect(),
-            globals: self.globals.objects.values().cloned().collect(),
-            policies: self.policies.objects.values().cloned().collect(),
-            records: self.records.objects.values().cloned().collect(),
-            events: self.events.objects.values().cloned().collect(),
+            clusters: self.clusters.objects.values().collect(),
+            edges: self.edges.objects.values().collect(),
+            globals: self.globals.objects.values().collect(),
+            policies: self.policies.objects.values().collect(),
+            records: self.records.objects.values().collect(),
+            events: self.events.objects.values().collect(),
         };
         let missing = [
             self.clusters.complaint("clusters"),
@@ -234,7 +243,7 @@ impl Follow {
 
     /// Whether the hub does not know the viewer any more.
     fn unknown(&self, at: i64) -> bool {
-        self.until.is_some_and(|until| until < at)
+        self.viewer.ended(at)
             || self.clusters.unknown()
             || self.edges.unknown()
             || self.globals.unknown()
@@ -243,11 +252,11 @@ impl Follow {
             || self.events.unknown()
     }
 
-    /// The newest of the times since when each kind cannot be read, if none can that could.
+    /// The newest of the times since when each kind cannot be read, if none can that could. Kinds
+    /// that never could are forbidden to the viewer: they say nothing of the hub.
     fn away_since(&self) -> Option<i64> {
-        fn since<K>(listed: &Listed<K>) -> Option<i64> {
-            let trouble = listed.trouble.as_ref().filter(|_| listed.loaded);
-            trouble.map(|trouble| trouble.since)
+        fn since<K>(listed: &Listed<K>) -> Option<Option<i64>> {
+            listed.loaded.then(|| listed.trouble.as_ref().map(|trouble| trouble.since))
         }
         let kinds = [
             since(&self.clusters),
@@ -257,11 +266,35 @@ impl Follow {
             since(&self.records),
             since(&self.events),
         ];
-        kinds.into_iter().collect::<Option<Vec<i64>>>()?.into_iter().max()
+        kinds.into_iter().flatten().collect::<Option<Vec<i64>>>()?.into_iter().max()
     }
 }
 
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Config;
+
+    use super::*;
+    use crate::sessions::{Credential, Sessions, client_of};
+
+    #[tokio::test]
+    async fn a_stream_ends_with_the_certificate() {
+        let config = Config::new("https://127.0.0.1:1".parse().unwrap());
+        let client = client_of(&config, Credential::token("t").unwrap()).unwrap();
+        let viewer = Viewer { name: "ann".into(), client, until: Some(now() - 1) };
+        let sessions = Sessions::default();
+        let secret = sessions.enter(viewer.clone(), std::time::Instant::now());
+        let stay = sessions.stay(&secret).unwrap();
+        let (send, mut updates) = mpsc::channel(1);
+        let following = tokio::spawn(follow(viewer, stay, send));
+        assert!(updates.recv().await.unwrap().unknown, "they are told why");
+        let end = tokio::time::timeout(Duration::from_secs(60), updates.recv()).await;
+        assert!(end.expect("the stream ends").is_none());
+        following.await.unwrap();
+    }
 }

@@ -1,10 +1,13 @@
 //! What the page asks for.
 
-use std::time::Instant;
+use std::error::Error;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, COOKIE, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -25,6 +28,8 @@ use crate::{act, assets, live, share};
 
 /// Tokens are a few kilobytes, and nothing that the page sends is longer.
 const LONGEST_BODY: usize = 64 * 1024;
+/// So short a body needs no longer to come.
+const SLOWEST_BODY: Duration = Duration::from_secs(10);
 const COOKIE_NAME: &str = "limen-session";
 
 /// What all requests share.
@@ -77,8 +82,9 @@ impl Desk {
             (&Method::GET, "/api/me") => self.who_is(&parts.headers, visitor).await,
             (&Method::GET, "/api/live") => {
                 let viewer = self.viewer(&parts.headers)?;
+                let stay = cookie(&parts.headers).and_then(|secret| self.sessions.stay(secret));
                 let (send, updates) = mpsc::channel(1);
-                tokio::spawn(live::follow(viewer, send));
+                tokio::spawn(live::follow(viewer, stay.ok_or_else(log_in_first)?, send));
                 Ok(live_answer(updates))
             }
             (&Method::GET, "/api/explain") => {
@@ -177,16 +183,18 @@ impl Desk {
     fn viewer(&self, headers: &HeaderMap) -> Result<Viewer, Refusal> {
         let known = cookie(headers).and_then(|secret| self.sessions.find(secret, Instant::now()));
         match known {
-            None => Err(Refusal::new(
-                StatusCode::UNAUTHORIZED,
-                "log in first; sessions end after 12 idle hours, or with the hub",
-            )),
-            Some(viewer) if viewer.until.is_some_and(|until| until < now()) => {
-                Err(Refusal::unknown())
-            }
+            None => Err(log_in_first()),
+            Some(viewer) if viewer.ended(now()) => Err(Refusal::unknown()),
             Some(viewer) => Ok(viewer),
         }
     }
+}
+
+fn log_in_first() -> Refusal {
+    Refusal::new(
+        StatusCode::UNAUTHORIZED,
+        "log in first; sessions end after 12 idle hours, or with the hub",
+    )
 }
 
 /// The body, as JSON. Another site's form cannot send that type without being asked.
@@ -196,12 +204,27 @@ async fn read<T: DeserializeOwned>(parts: &Parts, body: Incoming) -> Result<T, R
     if content_type != Some("application/json") {
         return Err(bad("send it as application/json".to_owned()));
     }
-    let bytes = Limited::new(body, LONGEST_BODY)
-        .collect()
-        .await
-        .map_err(|error| bad(format!("the body cannot be read: {error}")))?
-        .to_bytes();
+    let bytes = whole(body, SLOWEST_BODY).await?;
     serde_json::from_slice(&bytes).map_err(|error| bad(format!("the body makes no sense: {error}")))
+}
+
+/// All of a body. Whoever says that they send one and does not may not keep a connection by it.
+async fn whole<B>(body: B, limit: Duration) -> Result<Bytes, Refusal>
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    match tokio::time::timeout(limit, Limited::new(body, LONGEST_BODY).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) => {
+            let message = format!("the body cannot be read: {error}");
+            Err(Refusal::new(StatusCode::BAD_REQUEST, message))
+        }
+        Err(_) => {
+            let message = format!("the body has not come within {} s", limit.as_secs());
+            Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, message))
+        }
+    }
 }
 
 /// A parameter of the query; empty if it is not there.
@@ -227,5 +250,27 @@ fn set_cookie(answer: &mut Answer, cookie: &str, visitor: &Visitor) {
     let value = format!("{cookie}; Path=/; HttpOnly; SameSite=Strict{secure}");
     if let Ok(value) = HeaderValue::from_str(&value) {
         answer.headers_mut().insert(SET_COOKIE, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        let soon = Duration::from_millis(20);
+        let never = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
+        let refused = whole(StreamBody::new(never), soon).await.unwrap_err();
+        assert_eq!(refused.status, StatusCode::REQUEST_TIMEOUT);
+        let sent = |text: String| whole(Full::<Bytes>::from(text), SLOWEST_BODY);
+        let long = sent(" ".repeat(LONGEST_BODY + 1)).await;
+        assert_eq!(long.unwrap_err().status, StatusCode::BAD_REQUEST);
+        assert_eq!(sent("{}".to_owned()).await.unwrap(), "{}");
     }
 }

@@ -21,13 +21,19 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::answer::{Answer, moved_to};
+use crate::crowd::Crowd;
+use crate::patient::Patient;
 use crate::requests::{Desk, Visitor};
 use crate::sessions::Sessions;
 use crate::tls::Tls;
 
 /// So many connections are open at a time; others wait.
 const CONNECTIONS: usize = 512;
+/// So many of them from one address; more are closed at once.
+const FROM_ONE_ADDRESS: usize = 128;
 const SLOWEST_HEAD: Duration = Duration::from_secs(10);
+/// Who takes nothing of what they are sent for so long has gone.
+const SLOWEST_TAKER: Duration = Duration::from_secs(30);
 /// What the first byte of a TLS handshake says it is.
 const HANDSHAKE: u8 = 0x16;
 
@@ -90,16 +96,18 @@ fn speaking_http1(tls: Tls) -> (TlsAcceptor, Tls) {
 
 async fn accept(listener: TcpListener, door: Arc<Door>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let crowd = Crowd::default();
     let mut connections = JoinSet::new();
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, from)) => {
+                let Some(of_address) = crowd.enter(from.ip(), FROM_ONE_ADDRESS) else { continue };
                 let door = door.clone();
                 connections.spawn(async move {
                     let_in(stream, door).await;
-                    drop(place);
+                    drop((place, of_address));
                 });
             }
             Err(error) => {
@@ -111,19 +119,20 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
 }
 
 async fn let_in(stream: TcpStream, door: Arc<Door>) {
+    let patient = |stream| Patient::new(stream, SLOWEST_TAKER);
     let inside = |visitor: Visitor| Reception::Desk(door.desk.clone(), Arc::new(visitor));
     let Some((acceptor, tls)) = &door.tls else {
-        return converse(stream, inside(Visitor::default())).await;
+        return converse(patient(stream), inside(Visitor::default())).await;
     };
     let mut first = [0];
     let peeked = tokio::time::timeout(SLOWEST_HEAD, stream.peek(&mut first)).await;
     match (peeked, first) {
         (Ok(Ok(1)), [HANDSHAKE]) => {}
         // Somebody has typed http: they are told where to go, and have sent nothing secret yet.
-        (Ok(Ok(1)), _) => return converse(stream, Reception::SentToTls).await,
+        (Ok(Ok(1)), _) => return converse(patient(stream), Reception::SentToTls).await,
         _ => return,
     }
-    match tokio::time::timeout(SLOWEST_HEAD, acceptor.accept(stream)).await {
+    match tokio::time::timeout(SLOWEST_HEAD, acceptor.accept(patient(stream))).await {
         Ok(Ok(stream)) => {
             let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
             let certified = shown.and_then(|shown| tls.recognise.as_ref()?(shown));

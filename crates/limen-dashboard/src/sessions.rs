@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kube::config::{AuthInfo, Kubeconfig};
 use kube::{Client, Config};
 use limen_api::unreadable_kubeconfig;
+use tokio::sync::watch;
 
 /// So many people can be logged in; the one who was here longest ago makes room.
 const MOST: usize = 256;
@@ -24,9 +25,28 @@ pub(crate) struct Viewer {
     pub(crate) until: Option<i64>,
 }
 
+impl Viewer {
+    /// Whether the time of their certificate is over.
+    pub(crate) fn ended(&self, now: i64) -> bool {
+        self.until.is_some_and(|until| until < now)
+    }
+}
+
 struct Session {
     viewer: Viewer,
     seen: Instant,
+    /// Gone with the session, which is how its streams hear of its end.
+    here: watch::Sender<()>,
+}
+
+/// Lasts for as long as somebody is logged in.
+pub(crate) struct Stay(watch::Receiver<()>);
+
+impl Stay {
+    /// Returns when they have logged out, or been forgotten.
+    pub(crate) async fn over(&mut self) {
+        while self.0.changed().await.is_ok() {}
+    }
 }
 
 /// Those who have logged in, by a secret that only their browser knows.
@@ -44,7 +64,8 @@ impl Sessions {
         {
             sessions.remove(&oldest);
         }
-        sessions.insert(secret.clone(), Session { viewer, seen: now });
+        sessions
+            .insert(secret.clone(), Session { viewer, seen: now, here: watch::Sender::new(()) });
         secret
     }
 
@@ -58,6 +79,12 @@ impl Sessions {
         }
         session.seen = now;
         Some(session.viewer.clone())
+    }
+
+    /// How long whoever has this secret is logged in.
+    pub(crate) fn stay(&self, secret: &str) -> Option<Stay> {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(secret).map(|session| Stay(session.here.subscribe()))
     }
 
     /// Forgets somebody.

@@ -1,6 +1,9 @@
 //! What happened: the hub's events, and when clusters went away and came back.
 
+use std::cmp::Reverse;
+
 use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use limen_api::{Cluster, TimedVerdict};
 use limen_core::global::Verdict;
@@ -27,16 +30,23 @@ pub(crate) struct Happening {
 type Timed = (Option<i64>, Happening);
 
 /// The newest of all that happened, newest first.
-pub(crate) fn happenings(events: &[Event], clusters: &[Cluster]) -> Vec<Happening> {
-    let mut all: Vec<Timed> = events.iter().map(event).collect();
-    all.extend(clusters.iter().flat_map(turns));
+pub(crate) fn happenings(events: &[&Event], clusters: &[&Cluster]) -> Vec<Happening> {
+    let mut newest = events.to_vec();
+    newest.sort_by_key(|event| (Reverse(time(event)), event.metadata.uid.as_deref()));
+    let mut all: Vec<Timed> = newest.into_iter().take(MOST).map(event).collect();
+    all.extend(clusters.iter().flat_map(|cluster| turns(cluster)));
     all.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.id.cmp(&other.1.id)));
     all.into_iter().take(MOST).map(|(_, happening)| happening).collect()
 }
 
-fn event(event: &Event) -> Timed {
+/// When it happened last.
+fn time(event: &Event) -> Option<Timestamp> {
     let last = event.last_timestamp.as_ref().map(|time| time.0);
-    let time = last.or_else(|| event.metadata.creation_timestamp.as_ref().map(|time| time.0));
+    last.or_else(|| event.metadata.creation_timestamp.as_ref().map(|time| time.0))
+}
+
+fn event(event: &Event) -> Timed {
+    let time = time(event);
     let about = &event.involved_object;
     let name = about.name.as_deref().unwrap_or_default();
     let happening = Happening {
@@ -48,7 +58,7 @@ fn event(event: &Event) -> Timed {
         message: event.message.clone().unwrap_or_default(),
         count: event.count.unwrap_or(1),
     };
-    (time.map(k8s_openapi::jiff::Timestamp::as_second), happening)
+    (time.map(Timestamp::as_second), happening)
 }
 
 /// When a cluster last went away, or came back.
@@ -101,7 +111,7 @@ mod tests {
     #[test]
     fn newest_events_come_first_and_are_bounded() {
         let events: Vec<Event> = (0..MOST + 20).map(event_at).collect();
-        let shown = happenings(&events, &[]);
+        let shown = happenings(&events.iter().collect::<Vec<_>>(), &[]);
         assert_eq!(shown.len(), MOST);
         assert_eq!(shown[0].id, format!("e{}", MOST + 19));
         assert_eq!(shown[0].about, "Ingress/web");
@@ -119,7 +129,7 @@ mod tests {
             }},
         }))
         .unwrap();
-        let shown = happenings(&[event_at(5)], &[cluster]);
+        let shown = happenings(&[&event_at(5)], &[&cluster]);
         let told: Vec<(&str, &str, bool)> = shown
             .iter()
             .map(|one| (one.about.as_str(), one.reason.as_str(), one.warning))

@@ -5,34 +5,35 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;
 use limen_api::{Cluster, Edge, FederatedStatus, GlobalIngress, TrafficPolicy};
-use limen_core::compile::Progress;
-use limen_core::edge::{Demand, EdgeKind, Sent};
-use limen_core::global::{Split, Target, Verdict};
+use limen_core::edge::{Demand, EdgeKind};
+use limen_core::global::Verdict;
 use limen_core::locality::Coordinates;
 use serde::Serialize;
 
 use crate::clients::{ClientRegion, client_regions};
+use crate::fronts::{Fronts, fronts};
 use crate::leaves::{Spreads, spreads};
 use crate::timeline::{Happening, happenings};
+use crate::traffic::Traffic;
 
 /// An edge that has said nothing for so many seconds is shown as away.
 const EDGE_SILENT_AFTER: i64 = 30;
 
 /// The objects that a view is made of.
 #[derive(Default)]
-pub struct Objects {
+pub struct Objects<'a> {
     /// The members.
-    pub clusters: Vec<Cluster>,
+    pub clusters: Vec<&'a Cluster>,
     /// The gateways and DNS servers.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<&'a Edge>,
     /// The compiled roots.
-    pub globals: Vec<GlobalIngress>,
+    pub globals: Vec<&'a GlobalIngress>,
     /// How traffic to roots is to be shared.
-    pub policies: Vec<TrafficPolicy>,
+    pub policies: Vec<&'a TrafficPolicy>,
     /// What the hub keeps of roots and their leaves.
-    pub records: Vec<FederatedStatus>,
+    pub records: Vec<&'a FederatedStatus>,
     /// What happened.
-    pub events: Vec<Event>,
+    pub events: Vec<&'a Event>,
 }
 
 /// What the page shows.
@@ -44,7 +45,7 @@ pub struct View {
     flows: Vec<Flow>,
     /// Where clients are sent for the root that has most traffic.
     clients: Vec<ClientRegion>,
-    roots: Vec<Root>,
+    roots: Fronts,
     leaves: Spreads,
     events: Vec<Happening>,
 }
@@ -88,78 +89,13 @@ struct Flow {
     traffic: Traffic,
 }
 
-/// Requests in a second, and how they went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Traffic {
-    rate: f64,
-    success_percent: Option<f64>,
-    p99_milliseconds: Option<f64>,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Root {
-    namespace: String,
-    name: String,
-    kind: String,
-    hosts: Vec<String>,
-    split: Option<Split>,
-    /// How far the canary of its policy is.
-    canary: Option<Progress>,
-    backends: Vec<BackendView>,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BackendView {
-    name: String,
-    targets: Vec<TargetView>,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct TargetView {
-    cluster: String,
-    group: Option<String>,
-    ready_endpoints: Option<u32>,
-    capacity: Option<f64>,
-    drained_percent: u8,
-    api: Verdict,
-    edge: Verdict,
-    endpoints: Verdict,
-    traffic: Traffic,
-}
-
-impl Traffic {
-    /// This and that together. Success is weighed by requests; the slower is the p99.
-    fn and(self, more: &Sent) -> Self {
-        let rate = self.rate + more.requests_per_second;
-        let success_percent = match (self.success_percent, more.success_percent) {
-            (Some(one), Some(other)) if rate > 0.0 => {
-                Some((one * self.rate + other * more.requests_per_second) / rate)
-            }
-            (one, other) => one.or(other),
-        };
-        let p99_milliseconds = match (self.p99_milliseconds, more.p99_milliseconds) {
-            (Some(one), Some(other)) => Some(one.max(other)),
-            (one, other) => one.or(other),
-        };
-        Self { rate, success_percent, p99_milliseconds }
-    }
-
-    fn of<'a>(sent: impl Iterator<Item = &'a Sent>) -> Self {
-        sent.fold(Self::default(), Self::and)
-    }
-}
-
 impl View {
     /// What to show at `now`, in seconds since 1970. The order of the objects does not matter.
-    pub fn new(objects: &Objects, now: i64) -> Self {
+    pub fn new(objects: &Objects<'_>, now: i64) -> Self {
         let reports: Vec<(&Edge, &[Demand], bool)> = objects
             .edges
             .iter()
-            .map(|edge| {
+            .map(|&edge| {
                 let report = edge.status.as_ref();
                 let heard = report.and_then(|report| report.observed_at).unwrap_or_default();
                 let silent = now - heard > EDGE_SILENT_AFTER;
@@ -170,50 +106,25 @@ impl View {
             .collect();
         let sent = || reports.iter().flat_map(|(_, demand, _)| demand.iter());
 
-        let mut clusters: Vec<Member> = objects
-            .clusters
-            .iter()
-            .map(|cluster| {
-                let to = |sent: &&Sent| sent.cluster == cluster.name_any();
-                Member::new(cluster, Traffic::of(sent().flat_map(|of| &of.clusters).filter(to)))
-            })
-            .collect();
+        let to = by_cluster(sent());
+        let member = |cluster: &&Cluster| {
+            let traffic = to.get(cluster.name_any().as_str()).copied().unwrap_or_default();
+            Member::new(cluster, traffic)
+        };
+        let mut clusters: Vec<Member> = objects.clusters.iter().map(member).collect();
         clusters.sort_by(|one, other| one.name.cmp(&other.name));
         let mut edges: Vec<EdgeView> = reports
             .iter()
             .map(|(edge, demand, silent)| EdgeView::new(edge, demand, *silent))
             .collect();
         edges.sort_by(|one, other| one.name.cmp(&other.name));
-        let mut roots: Vec<Root> =
-            objects.globals.iter().map(|one| Root::new(one, &objects.policies, &sent())).collect();
-        roots.sort_by(|one, other| {
-            (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name))
-        });
+        let (roots, busiest) = fronts(&objects.globals, &objects.policies, sent());
         let flows = reports.iter().flat_map(|(edge, demand, _)| flows(edge, demand)).collect();
         let events = happenings(&objects.events, &objects.clusters);
-        let clients = client_regions(&objects.clusters, busiest(&objects.globals, &sent()));
+        let clients = client_regions(&objects.clusters, busiest);
         let leaves = spreads(&objects.records);
         Self { clusters, edges, flows, clients, roots, leaves, events }
     }
-}
-
-/// The root that has most traffic; of those that have the same, the first by name.
-fn busiest<'a, 'b>(
-    globals: &'a [GlobalIngress],
-    demand: &(impl Iterator<Item = &'b Demand> + Clone),
-) -> Option<&'a GlobalIngress> {
-    let id = |global: &GlobalIngress| {
-        format!("{}/{}", global.namespace().unwrap_or_default(), global.name_any())
-    };
-    let rate = |id: &str| -> f64 {
-        let of = demand.clone().filter(|of| of.global_ingress == *id);
-        of.map(|of| of.requests_per_second).sum()
-    };
-    let ranked = globals.iter().map(|global| (id(global), global));
-    let ranked = ranked.map(|(id, global)| (rate(&id), id, global));
-    ranked
-        .max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(&one.1)))
-        .map(|(_, _, global)| global)
 }
 
 impl Member {
@@ -256,82 +167,23 @@ impl EdgeView {
     }
 }
 
-fn flows(edge: &Edge, demand: &[Demand]) -> Vec<Flow> {
+/// What is sent to each member.
+fn by_cluster<'a>(demand: impl Iterator<Item = &'a Demand>) -> BTreeMap<&'a str, Traffic> {
     let mut sums: BTreeMap<&str, Traffic> = BTreeMap::new();
-    for sent in demand.iter().flat_map(|of| &of.clusters) {
+    for sent in demand.flat_map(|of| &of.clusters) {
         let sum = sums.entry(&sent.cluster).or_default();
         *sum = sum.and(sent);
     }
+    sums
+}
+
+fn flows(edge: &Edge, demand: &[Demand]) -> Vec<Flow> {
     let flow = |(cluster, traffic): (&str, Traffic)| Flow {
         edge: edge.name_any(),
         cluster: cluster.to_owned(),
         traffic,
     };
-    sums.into_iter().map(flow).collect()
-}
-
-impl Root {
-    fn new<'a>(
-        global: &GlobalIngress,
-        policies: &[TrafficPolicy],
-        demand: &(impl Iterator<Item = &'a Demand> + Clone),
-    ) -> Self {
-        let namespace = global.namespace().unwrap_or_default();
-        let id = format!("{namespace}/{}", global.name_any());
-        let spec = &global.spec.global;
-        let backends = spec
-            .backends
-            .iter()
-            .map(|backend| {
-                let sent = demand
-                    .clone()
-                    .filter(|of| of.global_ingress == id && of.backend == backend.name)
-                    .flat_map(|of| &of.clusters);
-                let target = |target: &Target| TargetView::new(target, sent.clone());
-                let targets = backend.targets.iter().map(target).collect();
-                BackendView { name: backend.name.clone(), targets }
-            })
-            .collect();
-        let hosts = spec.rules.iter().map(|rule| rule.host.clone()).collect();
-        Self {
-            namespace,
-            name: global.name_any(),
-            kind: spec.root.as_ref().map_or_else(String::new, |root| root.kind.clone()),
-            hosts,
-            split: spec.traffic.split.clone(),
-            canary: canary(global, policies),
-            backends,
-        }
-    }
-}
-
-/// How far the canary of a root's own policy is.
-fn canary(global: &GlobalIngress, policies: &[TrafficPolicy]) -> Option<Progress> {
-    let root = global.spec.global.root.as_ref()?;
-    let of = |policy: &&TrafficPolicy| {
-        let target = policy.spec.policy.target_ref.as_ref();
-        policy.namespace() == global.namespace()
-            && target.is_some_and(|target| target.kind == root.kind && target.name == root.name)
-    };
-    let mut own = policies.iter().filter(of).filter_map(|policy| policy.status.as_ref());
-    own.find_map(|status| status.canary.clone())
-}
-
-impl TargetView {
-    fn new<'a>(target: &Target, sent: impl Iterator<Item = &'a Sent>) -> Self {
-        let to = |sent: &&Sent| sent.cluster == target.cluster && sent.group == target.group;
-        Self {
-            cluster: target.cluster.clone(),
-            group: target.group.clone(),
-            ready_endpoints: target.ready_endpoints,
-            capacity: target.capacity.requests_per_second,
-            drained_percent: target.drained_percent,
-            api: target.verdicts.api,
-            edge: target.verdicts.edge,
-            endpoints: target.verdicts.endpoints,
-            traffic: Traffic::of(sent.filter(to)),
-        }
-    }
+    by_cluster(demand.iter()).into_iter().map(flow).collect()
 }
 
 #[cfg(test)]
@@ -356,7 +208,28 @@ mod tests {
         }))
     }
 
-    fn objects() -> Objects {
+    /// Objects as somebody has listed them.
+    struct Listed {
+        clusters: Vec<Cluster>,
+        edges: Vec<Edge>,
+        globals: Vec<GlobalIngress>,
+        policies: Vec<TrafficPolicy>,
+    }
+
+    impl Listed {
+        fn view(&self, now: i64) -> View {
+            let objects = Objects {
+                clusters: self.clusters.iter().collect(),
+                edges: self.edges.iter().collect(),
+                globals: self.globals.iter().collect(),
+                policies: self.policies.iter().collect(),
+                ..Objects::default()
+            };
+            View::new(&objects, now)
+        }
+    }
+
+    fn objects() -> Listed {
         let cluster: Cluster = object(json!({
             "apiVersion": "limen.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "one"},
             "spec": {"region": "asia", "coordinates": {"latitude": 24.0, "longitude": 121.0}},
@@ -369,28 +242,28 @@ mod tests {
                 "backends": [{"name": "web:80", "targets": [{"cluster": "one"}, {"cluster": "two"}]}],
             },
         }));
-        Objects {
+        Listed {
             clusters: vec![cluster],
             edges: vec![edge("a", 1000, 30.0, 100.0), edge("b", 1000, 10.0, 60.0)],
             globals: vec![global],
-            ..Objects::default()
+            policies: Vec::new(),
         }
     }
 
     #[test]
     fn traffic_of_all_edges_adds_up_and_success_is_weighed() {
-        let view = View::new(&objects(), 1005);
+        let view = objects().view(1005);
         let expected =
             Traffic { rate: 40.0, success_percent: Some(90.0), p99_milliseconds: Some(30.0) };
         assert_eq!(view.clusters[0].traffic, expected);
-        assert_eq!(view.roots[0].backends[0].targets[0].traffic, expected);
-        assert_eq!(view.roots[0].backends[0].targets[1].traffic, Traffic::default());
+        assert_eq!(view.roots.shown[0].backends[0].targets[0].traffic, expected);
+        assert_eq!(view.roots.shown[0].backends[0].targets[1].traffic, Traffic::default());
         assert_eq!(view.flows.len(), 2);
     }
 
     #[test]
     fn an_edge_that_is_silent_sends_nothing() {
-        let view = View::new(&objects(), 1000 + EDGE_SILENT_AFTER + 1);
+        let view = objects().view(1000 + EDGE_SILENT_AFTER + 1);
         assert!(view.edges.iter().all(|edge| edge.silent));
         assert_eq!(view.clusters[0].traffic, Traffic::default());
         assert!(view.flows.is_empty());
@@ -407,8 +280,9 @@ mod tests {
                 "status": {"canary": {"phase": "Watching", "step": 0, "percent": 20, "since": 1}}}))
         };
         objects.policies = vec![policy("other", "other"), policy("web", "web")];
-        let shown = |objects: &Objects| {
-            View::new(objects, 1005).roots[0].canary.as_ref().map(|canary| canary.percent)
+        let shown = |objects: &Listed| {
+            let view = objects.view(1005);
+            view.roots.shown[0].canary.as_ref().map(|canary| canary.percent)
         };
         assert_eq!(shown(&objects), None, "it was not made from a root");
         objects.globals[0].spec.global.root = Some(object(
@@ -423,6 +297,6 @@ mod tests {
         other.edges.reverse();
         let names =
             |view: &View| view.edges.iter().map(|edge| edge.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&View::new(&objects(), 1000)), names(&View::new(&other, 1000)));
+        assert_eq!(names(&objects().view(1000)), names(&other.view(1000)));
     }
 }

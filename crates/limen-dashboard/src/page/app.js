@@ -49,8 +49,14 @@ function showBoard({ user, mayChange, mayShare, play }) {
   find('#logout').hidden = false;
   find('#user').textContent = mayChange || mayShare ? user : `${user} (may only look)`;
   showMap ??= makeMap(find('#map'));
-  state('stale', 'connecting');
   hangUp();
+  // Nobody looks, and a browser has few connections for all its tabs.
+  if (document.hidden) {
+    state('stale', 'asleep');
+    return;
+  }
+  state('stale', 'connecting');
+  heard = Date.now();
   stream = new EventSource('api/live');
   stream.onmessage = ({ data }) => {
     heard = Date.now();
@@ -81,7 +87,7 @@ function show({ view, missing, awaySince, unknown }, actions, share) {
 }
 
 setInterval(() => {
-  if (stream && heard && Date.now() - heard > STALE_AFTER) {
+  if (stream && Date.now() - heard > STALE_AFTER) {
     const seconds = Math.round((Date.now() - heard) / 1000);
     state('away', `nothing heard for ${seconds} s; what you see is old`);
   }
@@ -128,6 +134,16 @@ find('#certificate').addEventListener('click', () => logIn('certificate'));
 find('#logout').addEventListener('click', async () => {
   await ask('api/logout', {}).catch(() => {});
   showLogin({ certificate: await certificate() });
+});
+
+document.addEventListener('visibilitychange', () => {
+  if (find('#board').hidden) return;
+  if (document.hidden) {
+    hangUp();
+    state('stale', 'asleep');
+  } else {
+    start();
+  }
 });
 
 // The hub, or the dashboard, does not know us any more.

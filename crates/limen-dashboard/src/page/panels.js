@@ -13,7 +13,8 @@ export function toneOf(cluster) {
   if (cluster.endpoints === 'Unhealthy') return { name: 'bad', text: 'nothing there is ready' };
   if (cluster.draining) return { name: 'draining', text: 'draining' };
   if (cluster.api === 'Unhealthy') return { name: 'unsure', text: 'its API does not answer' };
-  return { name: 'ok', text: 'well' };
+  const known = [cluster.api, cluster.edge, cluster.endpoints].some((one) => one === 'Healthy');
+  return known ? { name: 'ok', text: 'well' } : { name: 'unsure', text: 'nothing is known of it' };
 }
 
 export function make(name, attributes = {}, ...children) {
@@ -142,7 +143,8 @@ export function showPanels(view, actions, share) {
   const none = make('tr', {}, make('td', { colspan: 10, class: 'empty' },
     'No cluster has joined. Try: limen join NAME --kubeconfig FILE'));
   become(find('#clusters tbody'), rows.length ? rows : [none]);
-  const roots = view.roots.map((root) => rootCard(root, share));
+  const { shown, more } = view.roots;
+  const roots = [...shown.map((root) => rootCard(root, share)), ...(more ? [empty(`and ${more} more`)] : [])];
   become(find('#roots .list'), roots.length ? roots
     : [empty('No Ingress has a ready target yet.')]);
   become(find('#leaves tbody'), spreadRows(view.leaves));

@@ -2,6 +2,7 @@
 
 mod answer;
 mod bed;
+mod crowd;
 mod rights;
 mod sharing;
 mod tls;

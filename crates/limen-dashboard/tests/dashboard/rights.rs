@@ -1,10 +1,14 @@
 //! Who may see and do what.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use limen_api::Cluster;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::answer::Answer;
 use crate::bed::{Bed, limen};
@@ -111,6 +115,28 @@ async fn a_drain_is_previewed_done_and_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_logs_out_is_shown_nothing_more() {
+    let mut bed = Bed::start().await;
+    let token = bed.token("reader", limen(&["get", "list", "watch"])).await;
+    let (_, cookie) = bed.log_in(&token).await;
+    let (_, other) = bed.log_in(&token).await;
+    let head = format!(
+        "GET /api/live HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncookie: {cookie}\r\n\r\n"
+    );
+    let address = bed.dashboard.address();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.readable().await.unwrap();
+    assert_eq!(bed.post("/api/logout", &cookie, &json!({})).await.status, 200);
+    let mut shown = Vec::new();
+    let end = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut shown)).await;
+    end.expect("the stream ends").unwrap();
+    assert!(shown.starts_with(b"HTTP/1.1 200 "));
+    assert_eq!(bed.view(&other).await["view"]["clusters"][0]["name"], "asia", "others stay");
+    bed.hub.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_certificate_is_as_good_as_a_token() {
     let mut bed = Bed::start().await;
     let kubeconfig = std::fs::read_to_string(bed.hub.server().kubeconfig()).unwrap();
@@ -178,19 +204,28 @@ async fn who_is_not_known_any_more_is_told_to_log_in_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_viewer_is_told_that_the_hub_is_away() {
+    told_that_the_hub_is_away(limen(&["get", "list", "watch"])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_is_a_viewer_who_may_not_see_everything() {
+    let mut rules = limen(&["get", "list", "watch"]);
+    rules.as_array_mut().unwrap().pop();
+    told_that_the_hub_is_away(rules).await;
+}
+
+async fn told_that_the_hub_is_away(rules: Value) {
     let mut bed = Bed::start().await;
-    let token = bed.token("reader", limen(&["get", "list", "watch"])).await;
+    let token = bed.token("reader", rules).await;
     let (_, cookie) = bed.log_in(&token).await;
     let head = format!("GET /api/live HTTP/1.1\r\nhost: x\r\ncookie: {cookie}\r\n\r\n");
-    let address = bed.dashboard.address();
-    let told = tokio::spawn(async move {
-        // A time in seconds since 1970, and not null.
-        Answer::to(address, &head, Some("\"awaySince\":1")).await
-    });
+    let mut stream = TcpStream::connect(bed.dashboard.address()).await.unwrap();
     // Somebody who looks must have seen something first.
-    assert_eq!(bed.view(&cookie).await["awaySince"], Value::Null);
+    let first = Answer::over(&mut stream, &head, Some("data: ")).await;
+    assert!(first.text.contains("\"awaySince\":null"), "{}", first.text);
     bed.hub.stop().await;
-    let told = told.await.unwrap();
+    // A time in seconds since 1970, and not null.
+    let told = Answer::over(&mut stream, "", Some("\"awaySince\":1")).await;
     let last =
         told.text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back().unwrap();
     let last: Value = serde_json::from_str(last).unwrap();
