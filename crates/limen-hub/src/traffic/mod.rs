@@ -53,6 +53,8 @@ use crate::connections::Connections;
 const BATCH: usize = 500;
 /// How often time itself is news: drains and canaries move on.
 const TICK: Duration = Duration::from_secs(1);
+/// How long writes may take to end when the compiler ends.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// How to compile.
 pub struct TrafficOptions {
@@ -265,7 +267,9 @@ impl World {
                 self.observe(observation);
             }
         }
-        while writes.join_next().await.is_some() {}
+        // What takes too long is dropped: another hub may lead already.
+        let last_writes = async { while writes.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(LAST_WRITES, last_writes).await;
     }
 
     /// When there is something to do that no news will come of: at once if roots are dirty, or when
