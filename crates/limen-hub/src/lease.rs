@@ -17,6 +17,15 @@ const LASTS: Duration = Duration::from_secs(15);
 const GIVES_UP: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(3);
 
+/// Why a hub leads no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Another one leads.
+    Taken,
+    /// The lease could not be renewed in time; perhaps nobody leads.
+    NotRenewed,
+}
+
 /// A claim to lead.
 pub struct Election {
     leases: Api<Lease>,
@@ -43,7 +52,7 @@ impl Election {
     }
 
     /// Keeps the lead, and returns when it is lost.
-    pub async fn keep(&mut self) {
+    pub async fn keep(&mut self) -> Lost {
         loop {
             tokio::time::sleep(RENEW).await;
             let limit = GIVES_UP.saturating_sub(self.renewed.elapsed());
@@ -51,7 +60,8 @@ impl Election {
                 Ok(true) => {}
                 // One failed renewal is no loss: nobody else may take over yet.
                 Ok(false) if self.held_by_us() && self.renewed.elapsed() < GIVES_UP - RENEW => {}
-                _ => return,
+                _ if self.held_by_us() => return Lost::NotRenewed,
+                _ => return Lost::Taken,
             }
         }
     }
@@ -157,5 +167,35 @@ mod tests {
         let written = written.lock().unwrap().expect("the lease was written");
         assert!(election.renewed <= written, "it would lead for longer than others wait");
         assert!(GIVES_UP < LASTS, "others must find that it has ended");
+    }
+
+    /// Wins, and loses when its API answers all else with this.
+    async fn lost_to(code: u16, holder: &str) -> Lost {
+        let won = Arc::new(Mutex::new(false));
+        let has_won = won.clone();
+        let lease = |holder: &str| {
+            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": NAME, "namespace": NAMESPACE},
+                "spec": {"holderIdentity": holder}})
+        };
+        let (free, held) = (lease("").to_string(), lease(holder).to_string());
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let (code, lease) = match *has_won.lock().unwrap() {
+                true => (code, held.clone()),
+                false => (200, free.clone()),
+            };
+            let answer = Response::builder().status(code).body(Body::from(lease.into_bytes()));
+            async move { Ok::<_, std::io::Error>(answer.unwrap()) }
+        });
+        let mut election = Election::new(Client::new(service, "default"), "one".to_owned());
+        election.win().await;
+        *won.lock().unwrap() = true;
+        election.keep().await
+    }
+
+    #[tokio::test]
+    async fn a_lead_that_cannot_be_renewed_is_not_said_to_be_anothers() {
+        let (taken, away) = tokio::join!(lost_to(200, "two"), lost_to(503, ""));
+        assert_eq!((taken, away), (Lost::Taken, Lost::NotRenewed));
     }
 }

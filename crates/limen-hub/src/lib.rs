@@ -34,7 +34,7 @@ pub use explain::{Catalogue, ExplainError, Explained, Outlook, explain};
 pub use federation::{Federation, FederationOptions};
 pub use join::{JoinError, JoinOptions, Joined, Left, UnjoinOptions, is_own, join, unjoin};
 pub use kinds::federated_types;
-pub use lease::Election;
+pub use lease::{Election, Lost};
 pub use setup::{MADE_ANNOTATION, SetupError, definition_marks, hub_id, set_up};
 pub use traffic::{
     AskError, Drain, Drained, Front, Picture, Traffic, TrafficOptions, VerifyHosts, drain,

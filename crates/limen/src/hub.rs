@@ -5,7 +5,7 @@ mod dashboard;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -13,7 +13,8 @@ use kube::Client;
 use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
 use limen_hub::{
-    Connections, Election, Federation, FederationOptions, Traffic, TrafficOptions, VerifyHosts,
+    Connections, Election, Federation, FederationOptions, Lost, SetupError, Traffic,
+    TrafficOptions, VerifyHosts,
 };
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
 use limen_sync::ObjectApi;
@@ -28,6 +29,9 @@ const CONTROLLERS: &str = "limen:hub";
 /// How many threads read from the store: more would only wait for each other, and each keeps
 /// memory of its own.
 const READERS: usize = 8;
+
+/// How long to wait before another try to begin.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Run the hub: a Kubernetes API that people submit their objects to.
 #[derive(Args)]
@@ -261,31 +265,62 @@ async fn federate(
             if shared {
                 election.win().await;
             }
-            let connections = Connections::default();
-            let mut options = TrafficOptions::new(api.clone());
-            options.connections = connections.clone();
-            options.domain.clone_from(&hosts.domain);
-            if let Some(resolver) = hosts.resolver {
-                let hub = limen_hub::hub_id(&api).await?;
-                options.verify_hosts = Some(VerifyHosts { hub, resolver });
+            let mut lead = std::pin::pin!(async {
+                match shared {
+                    true => election.keep().await,
+                    false => std::future::pending().await,
+                }
+            });
+            // The lead is kept from the moment that it is won, however long it takes to begin.
+            let (lost, running) = tokio::select! {
+                lost = &mut lead => (lost, None),
+                running = begin(&api, home, &hosts) => (lead.await, Some(running)),
+            };
+            match lost {
+                Lost::Taken => tracing::warn!("another hub leads now"),
+                Lost::NotRenewed => {
+                    tracing::warn!("the lead cannot be renewed: it is given up until it can");
+                }
             }
-            let traffic = Traffic::start(options);
-            let mut options = FederationOptions::new(api.clone(), home);
-            options.connections = connections;
-            options.front = Some(traffic.front());
-            let federation = Federation::start(options).await?;
-            match shared {
-                true => election.keep().await,
-                false => std::future::pending().await,
+            if let Some((traffic, federation)) = running {
+                tokio::join!(federation.stop(), traffic.stop());
             }
-            tracing::warn!("another hub leads now");
-            tokio::join!(federation.stop(), traffic.stop());
         }
     };
     tokio::select! {
         ended = work => ended,
         () = stopped => Ok(()),
     }
+}
+
+/// Begins to compile and to federate, as soon as the API lets it.
+async fn begin(api: &ObjectApi, home: Home, hosts: &Hosts) -> (Traffic, Federation) {
+    loop {
+        match try_to_begin(api, home, hosts).await {
+            Ok(running) => return running,
+            Err(error) => tracing::warn!(%error, "the hub cannot begin; trying again"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn try_to_begin(
+    api: &ObjectApi,
+    home: Home,
+    hosts: &Hosts,
+) -> Result<(Traffic, Federation), SetupError> {
+    let hub = limen_hub::hub_id(api).await?;
+    let connections = Connections::default();
+    let mut options = TrafficOptions::new(api.clone());
+    options.connections = connections.clone();
+    options.domain.clone_from(&hosts.domain);
+    options.verify_hosts = hosts.resolver.map(|resolver| VerifyHosts { hub, resolver });
+    let traffic = Traffic::start(options);
+    let mut options = FederationOptions::new(api.clone(), home);
+    options.connections = connections;
+    options.front = Some(traffic.front());
+    let federation = Federation::start(options).await?;
+    Ok((traffic, federation))
 }
 
 fn hostname() -> String {

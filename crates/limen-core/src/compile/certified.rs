@@ -3,24 +3,25 @@
 //! A gateway shows a certificate to whoever asks for one of its hosts. So a root may name those
 //! hosts only that its own rules serve: any other belongs to somebody else, or to nobody.
 
-use super::hosts::{Claim, Claims, Standing};
+use super::hosts::{Claim, Claims, Standing, around};
 use super::root::Root;
-use crate::global::{Rule, TlsHosts};
+use crate::global::{Global, Rule, TlsHosts};
 
 impl Claims {
     /// The certificates of a root that gets these rules, each for hosts that they serve, and the
-    /// hosts that are left out for want of a rule.
+    /// hosts that are left out for want of a rule or of a proof. `before` is what is in force.
     pub fn certificates(
         &self,
         root: &Root,
         rules: &[Rule],
+        before: Option<&Global>,
         standing: impl Fn(&Claim, &str) -> Standing,
     ) -> (Vec<TlsHosts>, Vec<String>) {
         let (mut certificates, mut unserved) = (Vec::new(), Vec::new());
         for tls in &root.tls {
             let mut hosts: Vec<String> = Vec::new();
             for host in &tls.hosts {
-                let served = self.served(root, rules, host, &standing);
+                let served = self.served(root, rules, before, host, &standing);
                 let asked_for = root.rules.iter().any(|rule| rule.host == *host);
                 if served.is_empty() && !asked_for && !unserved.contains(host) {
                     unserved.push(host.clone());
@@ -45,6 +46,7 @@ impl Claims {
         &self,
         root: &Root,
         rules: &[Rule],
+        before: Option<&Global>,
         host: &str,
         standing: impl Fn(&Claim, &str) -> Standing,
     ) -> Vec<String> {
@@ -55,11 +57,21 @@ impl Claims {
         if has(host) {
             return vec![host.to_owned()];
         }
-        // A wider rule serves it too, unless somebody else has the host.
-        let wildcard = host.split_once('.').map(|(_, rest)| format!("*.{rest}"));
-        let wider = has("") || root.default_backend.is_some() || wildcard.is_some_and(|w| has(&w));
-        let theirs = |owner: &Claim| owner.root().1 != root.namespace;
-        if wider && !self.owner(host, standing).is_some_and(theirs) {
+        // A wider rule serves it too, unless somebody else has the host or those around it.
+        let around = around(host);
+        let below = around.as_deref().is_some_and(has);
+        let every = has("") || root.default_backend.is_some();
+        let theirs = |name: &str| {
+            self.owner(name, &standing).is_some_and(|owner| owner.root().1 != root.namespace)
+        };
+        let free = || !theirs(host) && !around.as_deref().is_some_and(theirs);
+        // Rules for every host need no proof, but showing a certificate for one of them does.
+        let shown = || {
+            let mut before = before.into_iter().flat_map(|before| &before.tls);
+            before.any(|tls| tls.hosts.iter().any(|shown| shown == host))
+        };
+        let proven = || standing(&Claim::of(root), host) != Standing::Unproven;
+        if (below || (every && (shown() || proven()))) && free() {
             return vec![host.to_owned()];
         }
         let Some(rest) = host.strip_prefix("*.") else { return Vec::new() };

@@ -55,7 +55,7 @@ type Place = (String, String, bool);
 pub struct Claims {
     hosts: BTreeMap<String, BTreeSet<Claim>>,
     paths: BTreeMap<Place, BTreeSet<Claim>>,
-    /// Who has a certificate for a host, whether or not it claims the host.
+    /// Who has a certificate for a host, or for one below a wildcard, whether or not it claims it.
     certified: BTreeMap<String, BTreeSet<Claim>>,
 }
 
@@ -95,8 +95,15 @@ fn places(root: &Root) -> impl Iterator<Item = Place> {
     root.rules.iter().flat_map(|rule| rule.paths.iter().map(|path| place(rule, path)))
 }
 
-fn certified(root: &Root) -> impl Iterator<Item = &String> {
-    root.tls.iter().flat_map(|tls| &tls.hosts)
+/// The hosts that a root has certificates for, and the wildcards around them.
+fn certified(root: &Root) -> impl Iterator<Item = String> {
+    let hosts = root.tls.iter().flat_map(|tls| &tls.hosts);
+    hosts.flat_map(|host| std::iter::once(host.clone()).chain(around(host)))
+}
+
+/// The wildcard that a host is below; a wildcard is its own.
+pub(super) fn around(host: &str) -> Option<String> {
+    host.split_once('.').map(|(_, rest)| format!("*.{rest}"))
 }
 
 fn withdraw<K: Ord>(claims: &mut BTreeMap<K, BTreeSet<Claim>>, key: &K, claim: &Claim) {
@@ -133,7 +140,7 @@ impl Claims {
             self.paths.entry(place).or_default().insert(claim.clone());
         }
         for host in certified(root) {
-            self.certified.entry(host.clone()).or_default().insert(claim.clone());
+            self.certified.entry(host).or_default().insert(claim.clone());
         }
     }
 
@@ -148,7 +155,7 @@ impl Claims {
             withdraw(&mut self.paths, &place, &claim);
         }
         for host in certified(root) {
-            withdraw(&mut self.certified, host, &claim);
+            withdraw(&mut self.certified, &host, &claim);
         }
         rivals
     }

@@ -7,6 +7,9 @@
 use super::root::Root;
 use crate::global::{Global, Rule};
 
+/// Where the name of a proof differs from that of its host.
+const CHALLENGE: &str = "_limen-challenge.";
+
 /// What hosts have to be proven, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proofs {
@@ -23,6 +26,17 @@ pub struct Proof {
     pub name: String,
     /// What it has to say.
     pub text: String,
+}
+
+impl Proof {
+    /// Whether it is about a host that a root names, or about those around one that it has a
+    /// certificate for, whichever namespace it speaks of.
+    pub fn is_about(&self, root: &Root) -> bool {
+        let Some(proven) = self.name.strip_prefix(CHALLENGE) else { return false };
+        let is = |host: &str| host.strip_prefix("*.").unwrap_or(host) == proven;
+        let around = |host: &str| host.split_once('.').is_some_and(|(_, rest)| rest == proven);
+        ruled(root).any(is) || certified(root).any(|host| is(host) || around(host))
+    }
 }
 
 /// A host that is not served for want of a proof.
@@ -50,22 +64,16 @@ impl Proofs {
             host == domain || host.ends_with(&format!(".{domain}"))
         });
         (!managed && !host.is_empty()).then(|| Proof {
-            name: format!("_limen-challenge.{host}"),
+            name: format!("{CHALLENGE}{host}"),
             text: format!("limen-verification={}/{namespace}", self.hub),
         })
     }
 
-    /// All proofs that a root needs.
+    /// All proofs that a root needs, also for certificates that rules for every host serve.
     pub fn of_root(&self, root: &Root) -> Vec<Proof> {
-        root.rules.iter().filter_map(|rule| self.proof(&root.namespace, &rule.host)).collect()
-    }
-
-    /// Whether a proof, of whichever namespace, is about a host that a root names.
-    pub fn speaks_of(&self, proof: &Proof, root: &Root) -> bool {
-        let certified = root.tls.iter().flat_map(|tls| &tls.hosts);
-        let hosts = root.rules.iter().map(|rule| &rule.host).chain(certified);
-        let mut proofs = hosts.filter_map(|host| self.proof(&root.namespace, host));
-        proofs.any(|other| other.name == proof.name)
+        let certified = certified(root).filter(|_| root.serves_every_host());
+        let hosts = ruled(root).chain(certified);
+        hosts.filter_map(|host| self.proof(&root.namespace, host)).collect()
     }
 
     /// The rules whose hosts are proven or have been served before, and the hosts of the others.
@@ -92,9 +100,20 @@ impl Proofs {
     }
 }
 
+/// The hosts that a root has rules for.
+fn ruled(root: &Root) -> impl Iterator<Item = &str> {
+    root.rules.iter().map(|rule| rule.host.as_str())
+}
+
+/// The hosts that it has certificates for.
+fn certified(root: &Root) -> impl Iterator<Item = &str> {
+    root.tls.iter().flat_map(|tls| &tls.hosts).map(String::as_str)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::global::TlsHosts;
 
     fn proofs() -> Proofs {
         Proofs { hub: "hub-1".to_owned(), domain: Some("apps.example.com".to_owned()) }
@@ -136,5 +155,21 @@ mod tests {
         let before = Global { rules: granted, ..Global::default() };
         let (granted, _) = proofs().granted("shop", wanted(), Some(&before), |_| false);
         assert_eq!(granted.len(), 2, "a resolver in trouble takes nothing away");
+    }
+
+    #[test]
+    fn certificates_need_proofs_where_no_rule_has_their_hosts() {
+        let tls = vec![TlsHosts { hosts: vec!["a.bank.test".to_owned()], secret_name: None }];
+        let names = |root: &Root| -> Vec<String> {
+            proofs().of_root(root).into_iter().map(|proof| proof.name).collect()
+        };
+        let narrow = Root { rules: rules(&["shop.test"]), tls: tls.clone(), ..Root::default() };
+        assert_eq!(names(&narrow), ["_limen-challenge.shop.test"]);
+        let wide = Root { rules: rules(&[""]), tls, ..Root::default() };
+        assert_eq!(names(&wide), ["_limen-challenge.a.bank.test"]);
+        for (host, concerned) in [("a.bank.test", true), ("*.bank.test", true), ("test", false)] {
+            let proof = proofs().proof("bank", host).unwrap();
+            assert_eq!(proof.is_about(&wide), concerned, "{host}");
+        }
     }
 }

@@ -221,6 +221,11 @@ impl Root {
         Ok(())
     }
 
+    /// Whether it serves hosts that it does not name.
+    pub fn serves_every_host(&self) -> bool {
+        self.default_backend.is_some() || self.rules.iter().any(|rule| rule.host.is_empty())
+    }
+
     /// Whether it has something to serve and no host to serve it under.
     pub fn lacks_host(&self) -> bool {
         match self.rules.is_empty() {

@@ -191,9 +191,10 @@ impl World {
         root.plan = Plan::default();
     }
 
-    /// Whether it is certain that members hold nothing of a root.
+    /// Whether it is certain that members hold nothing of a root. One that is away has nothing that
+    /// it did not have or was not asked for before.
     fn is_nowhere(&self, root: &Root, kind: &Kind) -> bool {
-        let sure = |member: &Member| !member.away() && member.knows(kind);
+        let sure = |member: &Member| member.knows(kind);
         root.wishes.is_empty() && root.reports.is_empty() && self.members.values().all(sure)
     }
 

@@ -137,3 +137,27 @@ async fn a_federation_that_ends_lets_go_of_members_first() {
     tokio::time::timeout(LONG, let_go).await.expect("the member is still asked");
     tokio::time::timeout(LONG, running).await.expect("it never ends").unwrap();
 }
+
+/// A cluster that never comes back must not keep what was never there.
+#[tokio::test]
+async fn what_is_a_root_no_more_is_let_go_although_a_member_without_it_is_away() {
+    let options = FederationOptions::new(api(mpsc::unbounded_channel().0), Home::Existing);
+    let mut world = World::new(options, "hub".to_owned());
+    let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
+    world.sources.insert(kind.clone(), Source::Native);
+    let id =
+        ObjectId { kind: kind.clone(), namespace: Some("shop".to_owned()), name: "web".to_owned() };
+    let object = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u-1",
+        "finalizers": [limen_api::FINALIZER]}});
+    world.root_changed(&id, object);
+    for known in [false, true] {
+        let mut member = Member::new(serde_json::from_value(cluster()).unwrap());
+        member.connect_error = Some("away".to_owned());
+        member.listed.extend(known.then(|| kind.clone()));
+        world.members.insert("asia-1".into(), member);
+        world.dirty.insert(Arc::new(id.clone()));
+        world.plan_dirty();
+        let root = &world.roots[&id];
+        assert_eq!((root.ended, root.finished), (true, known), "what it holds is known: {known}");
+    }
+}

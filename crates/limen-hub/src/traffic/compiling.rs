@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use limen_core::compile::{
-    Claim, Compiled, HOST_ANNOTATION, Key, Policy, Remarks, Root, Standing, compile, generated_host,
+    Claim, Compiled, HOST_ANNOTATION, Key, Policy, Remarks, Root, Standing, Unproven, compile,
+    generated_host,
 };
 use limen_core::global::Global;
 use serde_json::Value;
@@ -18,6 +19,8 @@ pub(super) struct Known {
     pub(super) object: Arc<Value>,
     /// What it asks for, or why that is not understood: then what is in force stays.
     pub(super) root: Result<Root, String>,
+    /// What is in force of it while it is not understood.
+    in_force: Option<Root>,
     /// The host that it is to get, until that is written down.
     pub(super) wants_host: Option<String>,
     /// What it compiles to.
@@ -35,6 +38,7 @@ impl Known {
         let mut known = Self {
             object: Arc::new(object),
             root,
+            in_force: None,
             wants_host: None,
             compiled: None,
             odd: Remarks::default(),
@@ -66,6 +70,11 @@ impl Known {
             && self.being_deleted() == other.being_deleted()
     }
 
+    /// What it has a claim to: what it asks for, or what it keeps while that is not understood.
+    pub(super) fn claimed(&self) -> Option<&Root> {
+        self.root.as_ref().ok().or(self.in_force.as_ref())
+    }
+
     /// The host that was made for it.
     pub(super) fn made_host(&self) -> Option<&str> {
         self.object["metadata"]["annotations"][HOST_ANNOTATION].as_str()
@@ -93,8 +102,33 @@ impl World {
             self.records.push(Record::Root(id.clone()));
         }
         self.roots.insert(id.clone(), known);
+        self.keep_in_force(&id);
         self.index(&id);
         self.dirty.insert(id);
+    }
+
+    /// What is not understood keeps its claim to what is written of it, or else somebody else would
+    /// get what it still serves.
+    pub(super) fn keep_in_force(&mut self, id: &RootId) {
+        let Some(known) = self.roots.get_mut(id).filter(|known| known.root.is_err()) else {
+            return;
+        };
+        let written = self.globals.get(&id.global());
+        let written =
+            written.filter(|written| known.object["metadata"]["uid"] == *written.root_uid);
+        let now = written.map(|written| in_force(id, &known.object, &written.global));
+        if known.in_force == now {
+            return;
+        }
+        let mut rivals = BTreeSet::new();
+        if let Some(before) = std::mem::replace(&mut known.in_force, now) {
+            rivals.extend(self.claims.remove(&before));
+        }
+        if let Some(now) = &known.in_force {
+            rivals.extend(self.claims.add(now));
+        }
+        self.prove = true;
+        self.claimants_dirty(&rivals);
     }
 
     /// A root is gone, or about to be known anew.
@@ -107,7 +141,7 @@ impl World {
             Arc::make_mut(&mut self.troubled).remove(&(id.namespace.clone(), id.name.clone()));
             self.publish = true;
         }
-        if let Ok(root) = &known.root {
+        if let Some(root) = known.claimed() {
             let rivals = self.claims.remove(root);
             self.claimants_dirty(&rivals);
         }
@@ -118,11 +152,13 @@ impl World {
     }
 
     /// How good a claim to a host is.
-    fn standing(&self, claim: &Claim, host: &str) -> Standing {
+    pub(super) fn standing(&self, claim: &Claim, host: &str) -> Standing {
         let Some(proving) = &self.proving else { return Standing::Proven };
         let id = claimant(claim);
         match proving.proofs.proof(&id.namespace, host) {
             Some(proof) if !proving.is_found(&proof) => match self.serves(&id, host) {
+                // It may well have been proven before this hub began to ask.
+                true if !proving.is_answered(&proof) => Standing::Proven,
                 true => Standing::Served,
                 false => Standing::Unproven,
             },
@@ -132,9 +168,8 @@ impl World {
 
     /// Whether a host is written into what a root has compiled to.
     fn serves(&self, id: &RootId, host: &str) -> bool {
-        let (Some(Known { root: Ok(root), .. }), Some(written)) =
-            (self.roots.get(id), self.globals.get(&id.global()))
-        else {
+        let root = self.roots.get(id).and_then(Known::claimed);
+        let (Some(root), Some(written)) = (root, self.globals.get(&id.global())) else {
             return false;
         };
         written.root_uid == root.uid && written.global.rules.iter().any(|rule| rule.host == host)
@@ -205,7 +240,7 @@ impl World {
                 proving.proofs.granted(&root.namespace, granted, before, is_found)
             }
         };
-        let (tls, unserved) = self.claims.certificates(root, &granted, standing);
+        let (tls, unserved) = self.claims.certificates(root, &granted, before, standing);
         let policy = self.policy_of(id);
         let canary = policy.as_ref().and_then(|(policy, _)| self.canary_percent(policy));
         let default = Policy::default();
@@ -223,11 +258,7 @@ impl World {
         };
         let mut remarks: Vec<String> = denied.iter().map(ToString::to_string).collect();
         remarks.extend(unproven.iter().map(ToString::to_string));
-        remarks.extend(unserved.iter().map(|host| {
-            format!(
-                "tls names {host}, which no rule here serves: its certificate is not shown for it"
-            )
-        }));
+        remarks.extend(unserved.into_iter().map(|host| self.not_shown(root, host)));
         let changed = compiled.global.as_ref() != before;
         let compiled_before = known.compiled.clone();
         let copies = [compiled_before.as_ref(), written];
@@ -246,6 +277,21 @@ impl World {
             self.records.push(Record::Global(key));
         }
         self.remark(id, remarks);
+    }
+
+    /// Why a certificate of a root is not shown for a host.
+    fn not_shown(&self, root: &Root, host: String) -> String {
+        let proving = self.proving.as_ref().filter(|_| root.serves_every_host());
+        let proof = proving.and_then(|proving| {
+            let proof = proving.proofs.proof(&root.namespace, &host)?;
+            (!proving.is_found(&proof)).then_some(proof)
+        });
+        match proof {
+            Some(proof) => Unproven { host, proof }.to_string(),
+            None => format!(
+                "tls names {host}, which no rule here serves: its certificate is not shown for it"
+            ),
+        }
     }
 
     /// A root compiles to something else: others are told of it only where it matters to them.
@@ -312,6 +358,17 @@ impl World {
         }
         self.records.push(Record::Root(id.clone()));
         self.records.push(Record::Global(id.global()));
+    }
+}
+
+/// What a root asked for that compiled to this, as far as others are concerned.
+fn in_force(id: &RootId, object: &Value, global: &Global) -> Root {
+    let kind = id.object().kind;
+    Root {
+        rules: global.rules.clone(),
+        default_backend: global.default_backend.clone(),
+        tls: global.tls.clone(),
+        ..Root::named(object, &kind.api_version, &kind.kind)
     }
 }
 

@@ -20,6 +20,8 @@ mod news;
 mod policies;
 mod proposing;
 mod proving;
+#[cfg(test)]
+mod tests;
 mod writing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -55,6 +57,8 @@ use crate::connections::Connections;
 const BATCH: usize = 500;
 /// How often time itself is news: drains and canaries move on.
 const TICK: Duration = Duration::from_secs(1);
+/// How long writes may take to end when the compiler ends.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// How to compile.
 pub struct TrafficOptions {
@@ -226,10 +230,10 @@ impl World {
         let (tell, mut seen) = mpsc::channel::<(Arc<Kind>, Seen)>(1024);
         let (observers, mut observed) = mpsc::channel(1024);
         self.observers = observers;
-        let (tell_proven, mut proven) = mpsc::channel(64);
+        let (tell_looked, mut proofs) = mpsc::channel(64);
         let how = self.options.verify_hosts.as_ref();
         self.proving =
-            how.map(|how| Proving::new(how, self.options.domain.clone(), tell_proven.clone()));
+            how.map(|how| Proving::new(how, self.options.domain.clone(), tell_looked.clone()));
         for kind in news::kinds() {
             let api = self.options.api.clone();
             self.watchers.spawn(limen_sync::follow(api, kind.clone(), String::new(), tell.clone()));
@@ -253,7 +257,7 @@ impl World {
                 () = stopping.cancelled() => break,
                 Some((kind, news)) = seen.recv() => self.see(&kind, news),
                 Some(observation) = observed.recv() => self.observe(observation),
-                Some(proof) = proven.recv() => self.proven(proof),
+                Some(looked) = proofs.recv() => self.looked(looked),
                 Some(Ok(done)) = writes.join_next() => self.written(done),
                 Some(Ok(made)) = connections.join_next() => self.connected(made),
                 _ = tick.tick() => self.tick(),
@@ -267,7 +271,9 @@ impl World {
                 self.observe(observation);
             }
         }
-        while writes.join_next().await.is_some() {}
+        // What takes too long is dropped: another hub may lead already.
+        let last_writes = async { while writes.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(LAST_WRITES, last_writes).await;
     }
 
     /// When there is something to do that no news will come of: at once if roots are dirty, or when
@@ -296,29 +302,4 @@ impl World {
 /// Seconds since 1970.
 fn now() -> i64 {
     jiff::Timestamp::now().as_second()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn what_cannot_be_begun_is_not_looked_at_again_and_again() {
-        let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
-        let api = ObjectApi::new(kube::Client::try_from(config).unwrap());
-        let mut world = World::new(TrafficOptions::new(api), watch::channel(Arc::default()).0);
-        let waits = |world: &World, complete, room| {
-            let before = Instant::now();
-            world.next_look(complete, room) >= before + TICK
-        };
-        let record = Record::Policy(("shop".to_owned(), "web".to_owned()));
-        world.records.push_later(record, Instant::now());
-        assert!(!waits(&world, true, true), "a record is due");
-        assert!(waits(&world, true, false), "and no write can begin");
-        assert!(waits(&world, false, true), "or nothing is known yet");
-        let (kind, name) = (RootKind::Ingress, "web".to_owned());
-        world.dirty.insert(RootId { kind, namespace: "shop".to_owned(), name });
-        assert!(!waits(&world, true, false), "a root can always be compiled");
-        assert!(waits(&world, false, true), "if everything is known");
-    }
 }

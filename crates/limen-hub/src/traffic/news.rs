@@ -154,7 +154,9 @@ impl World {
                 self.secrets_named(key, std::iter::empty());
                 // Somebody deleted it; what is ready is written again.
                 if self.globals.remove(key).is_some() {
-                    self.dirty.extend(roots_of(key));
+                    let ids = roots_of(key);
+                    ids.iter().for_each(|id| self.keep_in_force(id));
+                    self.dirty.extend(ids);
                 }
             }
             "Ingress" => self.root_gone(&id(RootKind::Ingress, key)),
@@ -195,6 +197,7 @@ impl World {
         let before = self.globals.insert(key.clone(), written);
         let changed = before.is_none_or(|before| before.global != self.globals[&key].global);
         if changed {
+            ids.iter().for_each(|id| self.keep_in_force(id));
             self.dirty.extend(ids);
         }
     }

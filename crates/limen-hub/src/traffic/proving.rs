@@ -11,6 +11,7 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use super::compiling::Known;
 use super::{RootId, World};
 
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -18,6 +19,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// Whoever has just written a record should not wait much longer than resolvers do.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const TXT: u16 = 16;
+const NO_ERROR: u8 = 0;
+const NO_SUCH_NAME: u8 = 3;
 
 /// How hosts outside the managed domain are proven.
 #[derive(Clone, Debug)]
@@ -33,20 +36,29 @@ pub(super) struct Proving {
     pub(super) proofs: Proofs,
     resolver: SocketAddr,
     found: BTreeSet<Proof>,
+    /// Those that have been looked for and were not there.
+    missed: BTreeSet<Proof>,
     asking: HashMap<Proof, AbortHandle>,
-    tell: mpsc::Sender<Proof>,
+    tell: mpsc::Sender<Looked>,
+}
+
+/// What came of looking for a proof.
+pub(super) struct Looked {
+    pub(super) proof: Proof,
+    pub(super) found: bool,
 }
 
 impl Proving {
     pub(super) fn new(
         how: &VerifyHosts,
         domain: Option<String>,
-        tell: mpsc::Sender<Proof>,
+        tell: mpsc::Sender<Looked>,
     ) -> Self {
         Self {
             proofs: Proofs { hub: how.hub.clone(), domain },
             resolver: how.resolver,
             found: BTreeSet::new(),
+            missed: BTreeSet::new(),
             asking: HashMap::new(),
             tell,
         }
@@ -56,9 +68,15 @@ impl Proving {
         self.found.contains(proof)
     }
 
+    /// Whether it is known if the record is there.
+    pub(super) fn is_answered(&self, proof: &Proof) -> bool {
+        self.found.contains(proof) || self.missed.contains(proof)
+    }
+
     /// Asks for exactly what some root still needs.
     fn follow(&mut self, wanted: &BTreeSet<Proof>) {
         self.found.retain(|proof| wanted.contains(proof));
+        self.missed.retain(|proof| wanted.contains(proof));
         self.asking.retain(|proof, task| {
             let keep = wanted.contains(proof);
             if !keep {
@@ -88,36 +106,44 @@ impl World {
         else {
             return;
         };
-        let roots = self.roots.values().filter_map(|known| known.root.as_ref().ok());
+        let roots = self.roots.values().filter_map(Known::claimed);
         let wanted = roots.flat_map(|root| proving.proofs.of_root(root)).collect();
         proving.follow(&wanted);
     }
 
-    /// A record is there.
-    pub(super) fn proven(&mut self, proof: Proof) {
+    /// A record is there, or is not there yet.
+    pub(super) fn looked(&mut self, Looked { proof, found }: Looked) {
         let Some(proving) = &mut self.proving else { return };
-        proving.asking.remove(&proof);
         // Also of others, who lose what they have claimed without a proof.
         let concerned: Vec<RootId> = self
             .roots
             .iter()
-            .filter(|(_, known)| {
-                known.root.as_ref().is_ok_and(|root| proving.proofs.speaks_of(&proof, root))
-            })
+            .filter(|(_, known)| known.claimed().is_some_and(|root| proof.is_about(root)))
             .map(|(id, _)| id.clone())
             .collect();
-        proving.found.insert(proof);
+        match found {
+            true => {
+                proving.asking.remove(&proof);
+                proving.missed.remove(&proof);
+                proving.found.insert(proof);
+            }
+            false => drop(proving.missed.insert(proof)),
+        }
         self.dirty.extend(concerned);
     }
 }
 
-async fn keep_asking(resolver: SocketAddr, proof: Proof, tell: mpsc::Sender<Proof>) {
-    let mut pause = FIRST_PAUSE;
+async fn keep_asking(resolver: SocketAddr, proof: Proof, tell: mpsc::Sender<Looked>) {
+    let (mut pause, mut missed) = (FIRST_PAUSE, false);
     loop {
         match tokio::time::timeout(PATIENCE, texts(resolver, &proof.name)).await {
             Ok(Ok(texts)) if texts.contains(&proof.text) => {
-                let _ = tell.send(proof).await;
+                let _ = tell.send(Looked { proof, found: true }).await;
                 return;
+            }
+            Ok(Ok(_)) if !missed => {
+                missed = true;
+                let _ = tell.send(Looked { proof: proof.clone(), found: false }).await;
             }
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(name = proof.name, %error, "cannot be looked up"),
@@ -151,6 +177,11 @@ async fn texts(resolver: SocketAddr, name: &str) -> std::io::Result<Vec<String>>
     }
     if answer[2] & 0x02 != 0 {
         answer = by_tcp(resolver, &packet).await?;
+    }
+    // A resolver that cannot tell has not said that there is none.
+    let code = answer[3] & 0x0f;
+    if code != NO_ERROR && code != NO_SUCH_NAME {
+        return Err(wrong(format!("the resolver answers with code {code}")));
     }
     read(&answer).ok_or_else(|| wrong("the answer is malformed".to_owned()))
 }
@@ -187,4 +218,26 @@ fn read(answer: &[u8]) -> Option<Vec<String>> {
         found.push(String::from_utf8_lossy(&text).into_owned());
     }
     Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_resolver_that_cannot_tell_has_not_said_that_there_is_none() {
+        for (code, said) in [(0, true), (3, true), (2, false), (5, false)] {
+            let resolver = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            let address = resolver.local_addr().unwrap();
+            let answering = tokio::spawn(async move {
+                let mut packet = [0; 512];
+                let (length, from) = resolver.recv_from(&mut packet).await.unwrap();
+                (packet[2], packet[3]) = (0x81, code);
+                resolver.send_to(&packet[..length], from).await.unwrap();
+            });
+            let found = texts(address, "_limen-challenge.shop.test").await;
+            assert_eq!(found.is_ok_and(|found| found.is_empty()), said, "{code}");
+            answering.await.unwrap();
+        }
+    }
 }

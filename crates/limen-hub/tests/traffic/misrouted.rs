@@ -29,8 +29,8 @@ fn global() -> Value {
 }
 
 /// An API in whose place somebody else answers, who has heard of nothing, when it is first asked for
-/// Ingresses and when it is first told of a change. It tells what is changed.
-fn hub(changes: mpsc::UnboundedSender<Method>) -> kube::Client {
+/// Ingresses and when it is first told of a change. It tells what is changed, and may hang then.
+fn hub(changes: mpsc::UnboundedSender<Method>, hangs: bool) -> kube::Client {
     let asked = Arc::new(Mutex::new(HashSet::new()));
     let service = tower::service_fn(move |request: Request<Body>| {
         let (changes, asked) = (changes.clone(), asked.clone());
@@ -49,6 +49,9 @@ fn hub(changes: mpsc::UnboundedSender<Method>) -> kube::Client {
             let change = *request.method() != Method::GET && path.contains("/globalingresses/");
             if change {
                 let _ = changes.send(request.method().clone());
+                if hangs {
+                    return std::future::pending().await;
+                }
             }
             if (change || name == "ingresses") && !again {
                 let lost = Body::from(b"404 page not found\n".to_vec());
@@ -65,10 +68,21 @@ fn hub(changes: mpsc::UnboundedSender<Method>) -> kube::Client {
 #[tokio::test]
 async fn what_somebody_else_has_not_heard_of_is_neither_gone_nor_given_up() {
     let (changes, mut changed) = mpsc::unbounded_channel();
-    let traffic = Traffic::start(TrafficOptions::new(ObjectApi::new(hub(changes))));
+    let traffic = Traffic::start(TrafficOptions::new(ObjectApi::new(hub(changes, false))));
     let first = tokio::time::timeout(PATIENCE, changed.recv()).await.expect("nothing is changed");
     assert_eq!(first, Some(Method::PATCH), "its only cluster is gone, and that is written");
     let second = tokio::time::timeout(PATIENCE, changed.recv()).await;
     assert_eq!(second.expect("nobody tries again"), Some(Method::PATCH));
     traffic.stop().await;
+}
+
+/// Another hub may lead before they end.
+#[tokio::test]
+async fn writes_that_hang_do_not_keep_a_compiler_from_ending() {
+    let (changes, mut changed) = mpsc::unbounded_channel();
+    let api = ObjectApi::new(hub(changes, true)).with_patience(Duration::from_secs(3600));
+    let traffic = Traffic::start(TrafficOptions::new(api));
+    let first = tokio::time::timeout(PATIENCE, changed.recv()).await.expect("nothing is changed");
+    assert_eq!(first, Some(Method::PATCH));
+    tokio::time::timeout(PATIENCE, traffic.stop()).await.expect("it never ends");
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{Claim, Claims, Root, RootError, Standing};
 use super::ingress;
-use crate::global::{PathRule, Rule};
+use crate::global::{Global, PathRule, Rule, TlsHosts};
 
 const DAYS: [&str; 4] = [
     "2026-01-01T00:00:00Z",
@@ -53,7 +53,7 @@ fn hosts(rules: &[Rule]) -> Vec<&str> {
 /// What a root may show its certificates for, and what not.
 fn shown(claims: &Claims, root: &Root) -> (Vec<String>, Vec<String>) {
     let (granted, _) = claims.granted(root, proven);
-    let (certificates, unserved) = claims.certificates(root, &granted, proven);
+    let (certificates, unserved) = claims.certificates(root, &granted, None, proven);
     (certificates.into_iter().flat_map(|tls| tls.hosts).collect(), unserved)
 }
 
@@ -131,7 +131,7 @@ fn a_certificate_is_shown_only_for_hosts_that_its_root_serves() {
     // Nothing is left of it; an empty list would mean all hosts of its rules.
     let thief = certified("aaa", 1, "own.test", &["shop.test"]);
     let (granted, _) = both.granted(&thief, proven);
-    assert_eq!(both.certificates(&thief, &granted, proven).0, []);
+    assert_eq!(both.certificates(&thief, &granted, None, proven).0, []);
 
     // The host was asked for, too, and not got: that is said once.
     let thief = certified("aaa", 1, "shop.test", &["shop.test"]);
@@ -154,6 +154,39 @@ fn wide_rules_and_wide_certificates_leave_the_hosts_of_others_alone() {
     let narrow = certified("aaa", 0, "own.test", &["*.test"]);
     let expected = (vec!["own.test".to_owned()], vec![]);
     assert_eq!(shown(&claims(&[&owner, &narrow]), &narrow), expected, "and not for all below test");
+}
+
+#[test]
+fn rules_for_every_host_leave_those_below_the_wildcard_of_another_alone() {
+    let owner = root("shop", "web", 1, "*.shop.test");
+    let wide = certified("aaa", 0, "", &["a.shop.test", "*.shop.test", "a.b.shop.test"]);
+    let expected = (
+        vec!["a.b.shop.test".to_owned()],
+        vec!["a.shop.test".to_owned(), "*.shop.test".to_owned()],
+    );
+    assert_eq!(shown(&claims(&[&owner, &wide]), &wide), expected);
+    let mut alone = claims(&[&wide]);
+    assert_eq!(shown(&alone, &wide).0.len(), 3);
+    for concerned in [alone.add(&owner), alone.remove(&owner)] {
+        assert!(concerned.contains(&Claim::of(&wide)), "it is looked at again: {concerned:?}");
+    }
+}
+
+#[test]
+fn rules_for_every_host_show_certificates_only_for_proven_hosts() {
+    let shown = |host: &str, before: Option<&Global>, standing: Standing| {
+        let root = certified("aaa", 0, host, &["a.bank.test"]);
+        let (certificates, unserved) =
+            claims(&[&root]).certificates(&root, &root.rules, before, |_, _| standing);
+        assert_eq!(certificates.len() + unserved.len(), 1);
+        certificates.len() == 1
+    };
+    assert!(shown("", None, Standing::Proven));
+    assert!(!shown("", None, Standing::Unproven));
+    assert!(shown("*.bank.test", None, Standing::Unproven), "the rule itself is proven");
+    let tls = vec![TlsHosts { hosts: vec!["a.bank.test".to_owned()], secret_name: None }];
+    let before = Global { tls, ..Global::default() };
+    assert!(shown("", Some(&before), Standing::Unproven), "what was shown once stays");
 }
 
 #[test]
