@@ -59,7 +59,7 @@ pub(super) fn settle(asked: Vec<Asked>) -> (BTreeMap<Key, Arc<Global>>, Vec<Stri
     let (mut globals, mut said) = (BTreeMap::new(), Vec::new());
     for asked in asked {
         let (rules, denied) = claims.granted(&asked.root, proven);
-        let (tls, unserved) = claims.certificates(&asked.root, &rules, proven);
+        let (tls, unserved) = claims.certificates(&asked.root, &rules, None, proven);
         let key = asked.key();
         let mut say = |what: String| said.push(format!("{}/{}: {what}", key.0, key.1));
         denied.iter().for_each(|denied| say(denied.to_string()));
