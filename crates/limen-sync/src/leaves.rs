@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::fault::FaultKind;
 
 /// How many differing fields an Event names.
-const NAMED: usize = 3;
+pub(crate) const NAMED: usize = 3;
 
 /// What a member shall hold under one name.
 #[derive(Clone, Debug, PartialEq)]

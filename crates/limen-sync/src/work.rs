@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use limen_core::federated::{ObjectId, OnConflict};
 use limen_core::leaf::{HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
-use limen_core::reconcile::{Action, Held, Refusal, Wanted, decide};
+use limen_core::reconcile::{Action, Held, Refusal, Wanted, decide, differences};
 use serde_json::{Value, json};
 
 use crate::fault::Fault;
+use crate::leaves::NAMED;
 use crate::object_api::ObjectApi;
 
 const PATIENCE: u64 = 15;
@@ -123,10 +124,12 @@ async fn place(
     }
     let found = api.get(id).await?;
     let held = found.as_ref().map(Held::of);
+    let drift = drift(leaf, found.as_ref(), held.as_ref());
     let wanted = Wanted::Leaf { leaf, root_uid, on_conflict, settled: None, contained: false };
     let did = match decide(&wanted, held.as_ref(), hub) {
         Action::Create => Did::Created,
-        Action::Update => Did::Updated,
+        Action::Update if drift.is_empty() => Did::Updated,
+        Action::Update => Did::Corrected(drift),
         Action::Adopt => Did::Adopted,
         Action::Refuse(refusal) => return Ok(Outcome::Refused(refusal)),
         Action::Wait => return Ok(Outcome::MustWait),
@@ -134,6 +137,34 @@ async fn place(
     };
     let applied = api.apply(id, &leaf.object).await?;
     let version = held.map(|held| held.resource_version);
-    let same = did == Did::Updated && version == Some(Held::of(&applied).resource_version);
+    let same = matches!(did, Did::Updated | Did::Corrected(_))
+        && version == Some(Held::of(&applied).resource_version);
     Ok(Outcome::Holds(if same { Did::Found } else { did }, applied))
+}
+
+/// What somebody has changed of a leaf that was there before anybody had told of it.
+fn drift(leaf: &Leaf, found: Option<&Value>, held: Option<&Held>) -> Vec<String> {
+    let is_this = held.is_some_and(|held| held.applied.as_deref() == Some(&leaf.hash));
+    let found = found.filter(|_| is_this);
+    found.map_or(Vec::new(), |found| differences(&leaf.object, found, NAMED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_changed_of_this_very_leaf_is_named() {
+        let object = json!({"data": {"key": "one"}});
+        let leaf = Leaf { object, hash: "new".to_owned() };
+        let named = |hash: &str, key: &str| {
+            let annotations = json!({HASH_ANNOTATION: hash});
+            let found = json!({"metadata": {"annotations": annotations}, "data": {"key": key}});
+            drift(&leaf, Some(&found), Some(&Held::of(&found)))
+        };
+        assert_eq!(named("new", "changed"), ["data.key"]);
+        assert!(named("new", "one").is_empty());
+        assert!(named("old", "changed").is_empty(), "that is how it was wished before");
+        assert!(drift(&leaf, None, None).is_empty());
+    }
 }
