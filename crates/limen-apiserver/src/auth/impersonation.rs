@@ -442,7 +442,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_headers_never_panic(
+        fn arbitrary_headers_name_exactly_one_user_or_are_refused(
             name in "[a-zA-Z0-9%-]{0,20}",
             value in prop::collection::vec(any::<u8>(), 0..40),
         ) {
@@ -450,8 +450,15 @@ mod tests {
             let name = HeaderName::from_bytes(format!("impersonate-extra-{name}").as_bytes());
             if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(&value)) {
                 headers.append(name, value.clone());
-                headers.append("impersonate-user", value);
-                let _ = Impersonation::from_headers(&headers);
+                headers.append("impersonate-user", value.clone());
+                match Impersonation::from_headers(&headers) {
+                    Ok(found) => {
+                        let wanted = found.map(|found| found.wanted).unwrap_or_default();
+                        prop_assert_eq!(wanted.name.as_bytes(), value.as_bytes());
+                        prop_assert_eq!(wanted.extra.len(), 1);
+                    }
+                    Err(error) => prop_assert_eq!(error.code.as_u16(), 400),
+                }
             }
         }
     }

@@ -188,8 +188,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_text_never_panics(text in "[a,\"\\n\\PC]{0,80}") {
-            let _ = StaticTokens::parse(&text);
+        fn arbitrary_text_is_read_line_by_line_or_a_line_is_named(text in "[a,\"\\n\\PC]{0,80}") {
+            let filled = |line: &&str| !line.trim().is_empty();
+            match StaticTokens::parse(&text) {
+                Ok(read) => prop_assert!(read.entries.len() <= text.lines().filter(filled).count()),
+                Err(
+                    StaticTokensError::Columns { line, .. } | StaticTokensError::Quote { line },
+                ) => prop_assert!(text.lines().nth(line - 1).as_ref().is_some_and(filled)),
+            }
         }
     }
 }

@@ -485,8 +485,12 @@ fn the_deepest_object_fits_the_stack() {
 proptest! {
     #[test]
     fn any_bytes_get_an_answer(body: Vec<u8>) {
-        let _ = decode(&body, Media::Json, CONFIG_MAP, FieldValidation::Strict);
-        let _ = decode(&body, Media::Yaml, CONFIG_MAP, FieldValidation::Strict);
+        for media in [Media::Json, Media::Yaml] {
+            match decode(&body, media, CONFIG_MAP, FieldValidation::Strict) {
+                Ok(decoded) => prop_assert!(decoded.object.is_object()),
+                Err(error) => prop_assert_eq!(error.code.as_u16(), 400),
+            }
+        }
     }
 
     #[test]
@@ -506,8 +510,11 @@ proptest! {
 
     #[test]
     fn any_time_gets_an_answer(text in "[0-9TZ:.,+ é-]{0,40}") {
-        let _ = time::normalized(&text, time::Precision::Seconds);
-        let _ = time::normalized(&text, time::Precision::Microseconds);
+        for precision in [time::Precision::Seconds, time::Precision::Microseconds] {
+            if let Ok(once) = time::normalized(&text, precision) {
+                prop_assert_eq!(time::normalized(&once, precision), Ok(once));
+            }
+        }
     }
 
     #[test]

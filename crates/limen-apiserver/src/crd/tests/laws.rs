@@ -114,23 +114,32 @@ proptest! {
     }
 
     #[test]
-    fn no_object_makes_validation_panic(object in any_json(), old in any_json()) {
+    fn what_is_no_object_is_never_valid(object in any_json(), old in any_json()) {
         let schema = schema();
-        validate(&object, None, schema.root());
-        validate(&object, Some(&old), schema.root());
+        let errors = validate(&object, None, schema.root());
+        prop_assert!(object.is_object() || !errors.is_empty());
+        let errors = validate(&object, Some(&old), schema.root());
+        prop_assert!(object.is_object() || object == old || !errors.is_empty());
     }
 
     #[test]
-    fn no_schema_makes_anything_panic(schema in any_json(), mut object in any_json()) {
+    fn under_any_schema_twice_is_once(schema in any_json(), object in any_json()) {
         if let Ok(schema) = Schema::from_json(&schema, &|_| None) {
-            validate(&object, Some(&object.clone()), schema.root());
-            prune(&mut object, schema.root());
-            default(&mut object, schema.root());
+            validate(&object, Some(&object), schema.root());
+            let (mut pruned, mut defaulted) = (object.clone(), object);
+            prune(&mut pruned, schema.root());
+            let once = pruned.clone();
+            prop_assert!(prune(&mut pruned, schema.root()).is_empty());
+            prop_assert_eq!(pruned, once);
+            default(&mut defaulted, schema.root());
+            let once = defaulted.clone();
+            default(&mut defaulted, schema.root());
+            prop_assert_eq!(defaulted, once);
         }
     }
 
     #[test]
-    fn no_definition_makes_anything_panic(spec in any_json(), schema in any_json()) {
+    fn every_good_definition_makes_its_type(spec in any_json(), schema in any_json()) {
         for mut definition in [
             json!({"spec": spec}),
             spec.clone(),
@@ -141,16 +150,20 @@ proptest! {
             }}),
         ] {
             default_definition(&mut definition);
-            validate_definition(&definition, &mut Vec::new());
+            let mut errors = Vec::new();
+            validate_definition(&definition, &mut errors);
             accept(&definition, &crate::crd::Taken::default(), "now");
-            for made in resource_types(&definition) {
+            let made = resource_types(&definition);
+            for made in &made {
                 made.schema.get();
             }
+            let things = definition["metadata"]["name"] == "things.a.b";
+            prop_assert!(!things || !errors.is_empty() || made.len() == 1, "{}", definition);
         }
     }
 
     #[test]
-    fn no_rule_makes_validation_panic(
+    fn whatever_the_rule_what_is_no_object_is_never_valid(
         rule in prop_oneof![
             "[a-z0-9 .()?!<>=&|+*/%'\"\\[\\]{},:-]{0,40}",
             prop::collection::vec(prop::sample::select(vec![
@@ -166,6 +179,8 @@ proptest! {
         validate_definition(&definition, &mut Vec::new());
         let schema = Schema::from_json(&schema, &|_| None).unwrap();
         validate(&object, Some(&object), schema.root());
+        let errors = validate(&object, None, schema.root());
+        prop_assert!(object.is_object() || !errors.is_empty());
     }
 }
 
