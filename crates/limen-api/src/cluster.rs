@@ -48,6 +48,10 @@ pub struct ClusterSpec {
     /// Who writes leaves: the hub. Pull, by an agent in the member, is for later.
     #[serde(default)]
     pub mode: Mode,
+    /// Uid of the member's namespace kube-system, by which the hub knows that it talks to the same
+    /// cluster; `limen join` sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
     /// The region; left out, that of most of its nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
@@ -119,6 +123,9 @@ pub struct ClusterStatus {
     /// Whether its API answers, whether its way in answers, whether it has ready endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdicts: Option<ClusterVerdicts>,
+    /// Uid of its namespace kube-system, as it was seen first or as `spec.uid` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
     /// The version of Kubernetes that it says it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Cluster, DnsChallenge, DnsZone, Edge, FederatedIngress, FederatedStatus, FederatedType,
-    GlobalIngress, PlacementPolicy, TrafficPolicy,
+    GlobalIngress, Hold, PlacementPolicy, TrafficPolicy,
 };
 use crate::{cluster, federated_ingress, traffic_policy};
 
@@ -27,6 +27,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         FederatedType::crd(),
         ruled(FederatedIngress::crd(), &federated_ingress::RULES),
         GlobalIngress::crd(),
+        Hold::crd(),
         PlacementPolicy::crd(),
         ruled(TrafficPolicy::crd(), &traffic_policy::RULES),
     ]

@@ -13,6 +13,7 @@ mod federated_ingress;
 mod federated_status;
 mod federated_type;
 mod global_ingress;
+mod hold;
 mod kinds;
 mod networks;
 mod placement_policy;
@@ -42,6 +43,7 @@ pub use federated_status::{
 };
 pub use federated_type::{FederatedType, FederatedTypeSpec, Scope};
 pub use global_ingress::{GlobalIngress, GlobalIngressStatus};
+pub use hold::{HeldRoot, Hold, HoldReason, HoldSpec};
 pub use kinds::{NATIVE, kind};
 pub use networks::{NetworksError, parse_networks, read_networks};
 pub use placement_policy::{

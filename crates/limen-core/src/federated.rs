@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::rollout::Wave;
 use crate::selector::Selector;
 
-/// A kind of object, as the API of a cluster names it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A kind of object. Its identity is group and kind: versions are representations of one kind.
+#[derive(Clone, Debug)]
 pub struct Kind {
-    /// Group and version, `v1` for the core group.
+    /// Group and version that requests use, `v1` for the core group.
     pub api_version: String,
     /// The kind.
     pub kind: String,
@@ -32,6 +32,33 @@ pub struct ObjectId {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Kind {}
+
+impl Ord for Kind {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.group().cmp(other.group()).then_with(|| self.kind.cmp(&other.kind))
+    }
+}
+
+impl PartialOrd for Kind {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Hash for Kind {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.group().hash(state);
+        self.kind.hash(state);
+    }
 }
 
 /// By kind, namespace and name. Kinds are mostly one and the same, and then not compared.

@@ -1,6 +1,6 @@
 //! The members that the hub knows.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -47,9 +47,9 @@ pub(crate) struct Member {
     pub(crate) leaves: Option<usize>,
     pub(crate) missing: BTreeSet<String>,
     /// Kinds whose leaves have all been reported.
-    pub(crate) listed: HashSet<Arc<Kind>>,
+    pub(crate) listed: BTreeSet<Arc<Kind>>,
     /// Leaves of this hub whose root is not known.
-    pub(crate) unowned: HashMap<Arc<ObjectId>, Report>,
+    pub(crate) unowned: BTreeMap<Arc<ObjectId>, Report>,
     pub(crate) tombstones: Vec<Tombstone>,
     /// How long it was away before it came back, in seconds.
     pub(crate) returned_after: Option<i64>,
@@ -76,8 +76,8 @@ impl Member {
             probed: None,
             leaves: None,
             missing: BTreeSet::new(),
-            listed: HashSet::new(),
-            unowned: HashMap::new(),
+            listed: BTreeSet::new(),
+            unowned: BTreeMap::new(),
             returned_after: None,
         }
     }
@@ -171,6 +171,7 @@ impl Member {
         let since = same.and_then(|known| known.api.since.clone()).or(since.map(Time));
         ClusterStatus {
             conditions,
+            uid: self.cluster.spec.uid.clone(),
             verdicts: Some(ClusterVerdicts {
                 api: TimedVerdict { verdict, since },
                 ..ClusterVerdicts::default()

@@ -1,7 +1,7 @@
 //! One client for each member, for all who need it: the syncer that writes leaves and the observer
 //! that looks for traffic share a connection, and what the probes of the one find out wakes both.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use limen_api::{Cluster, ClusterSpec};
@@ -13,7 +13,7 @@ use crate::connect::{ConnectError, SecretData, member_client};
 pub(crate) type MadeFrom = (ClusterSpec, SecretData);
 
 /// Clients by the names of members.
-type Known = HashMap<String, (MadeFrom, Weak<ObjectApi>)>;
+type Known = BTreeMap<String, (MadeFrom, Weak<ObjectApi>)>;
 
 /// The clients of members that somebody uses at present.
 #[derive(Clone, Default)]

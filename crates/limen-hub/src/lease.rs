@@ -88,7 +88,7 @@ impl Election {
     }
 
     async fn try_attempt(&mut self) -> kube::Result<bool> {
-        let now = MicroTime(jiff::Timestamp::now());
+        let now = MicroTime(limen_sync::clock::now());
         let Some(mut lease) = self.leases.get_opt(NAME).await? else {
             let mut lease = Lease::default();
             lease.metadata.name = Some(NAME.to_owned());

@@ -122,7 +122,7 @@ pub(crate) fn event_kind() -> Arc<limen_core::federated::Kind> {
 
 pub(crate) fn event(id: &ObjectId, object: &Value, draft: &Draft) -> Value {
     let namespace = id.namespace.clone().unwrap_or_else(|| "default".to_owned());
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = limen_sync::clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let places = match draft.clusters.len() {
         0 => String::new(),
         1 => format!("cluster {}", names(draft)),

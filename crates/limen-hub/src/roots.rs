@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use limen_api::{FINALIZER, LeafState};
 use limen_core::federated::{Federated, ObjectId, OnDelete};

@@ -1,6 +1,6 @@
 //! What one member shall hold, what it does hold, and what follows from the two.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use limen_api::LeafState;
@@ -67,30 +67,30 @@ struct Entry {
 /// Everything about the leaves of one member.
 pub(crate) struct Leaves {
     hub: String,
-    wishes: HashMap<Arc<ObjectId>, Wish>,
-    held: HashMap<Arc<ObjectId>, Entry>,
+    wishes: BTreeMap<Arc<ObjectId>, Wish>,
+    held: BTreeMap<Arc<ObjectId>, Entry>,
     /// Objects that are used as they are.
-    shared: HashMap<Arc<ObjectId>, Arc<str>>,
+    shared: BTreeMap<Arc<ObjectId>, Arc<str>>,
     /// Leaves that may be there although nobody has seen them: a write ended without an answer.
-    doubted: HashSet<Arc<ObjectId>>,
-    troubles: HashMap<Arc<ObjectId>, (LeafState, String)>,
+    doubted: BTreeSet<Arc<ObjectId>>,
+    troubles: BTreeMap<Arc<ObjectId>, (LeafState, String)>,
     /// Leaves that the member has no room for: it has an object of its own. Said once.
-    refused: HashSet<Arc<ObjectId>>,
+    refused: BTreeSet<Arc<ObjectId>>,
     /// What has been said to be wrong with leaves since they were last well.
-    said: HashMap<Arc<ObjectId>, Vec<FaultKind>>,
+    said: BTreeMap<Arc<ObjectId>, Vec<FaultKind>>,
 }
 
 impl Leaves {
     pub(crate) fn new(hub: String) -> Self {
         Self {
             hub,
-            wishes: HashMap::new(),
-            held: HashMap::new(),
-            shared: HashMap::new(),
-            doubted: HashSet::new(),
-            troubles: HashMap::new(),
-            refused: HashSet::new(),
-            said: HashMap::new(),
+            wishes: BTreeMap::new(),
+            held: BTreeMap::new(),
+            shared: BTreeMap::new(),
+            doubted: BTreeSet::new(),
+            troubles: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            said: BTreeMap::new(),
         }
     }
 

@@ -14,8 +14,10 @@
 //!
 //! The same syncer runs in the hub (push) and in a member (pull).
 
+pub mod clock;
 mod discovery;
 mod fault;
+mod fence;
 mod lean;
 mod leaves;
 mod object_api;
@@ -28,6 +30,7 @@ mod work;
 
 pub use discovery::lacks;
 pub use fault::{Fault, FaultKind};
+pub use fence::Fence;
 pub use leaves::{Report, Want, Wish};
 pub use object_api::{ObjectApi, is_absent, object_path};
 pub use observe::{Observation, Observed, observe};

@@ -1,7 +1,9 @@
 //! Whether a member's API answers, what it says it is, and where its nodes are.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use serde_json::Value;
 

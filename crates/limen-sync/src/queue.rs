@@ -1,8 +1,10 @@
 //! What is still to be done in a member: each leaf at most once, failures later and later.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(60);
@@ -12,10 +14,10 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub struct Queue<K> {
     ready: BTreeSet<K>,
     later: BTreeSet<(Instant, K)>,
-    waiting: HashSet<K>,
-    working: HashSet<K>,
-    again: HashSet<K>,
-    failures: HashMap<K, u32>,
+    waiting: BTreeSet<K>,
+    working: BTreeSet<K>,
+    again: BTreeSet<K>,
+    failures: BTreeMap<K, u32>,
 }
 
 impl<K> Default for Queue<K> {
@@ -23,10 +25,10 @@ impl<K> Default for Queue<K> {
         Self {
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
-            waiting: HashSet::new(),
-            working: HashSet::new(),
-            again: HashSet::new(),
-            failures: HashMap::new(),
+            waiting: BTreeSet::new(),
+            working: BTreeSet::new(),
+            again: BTreeSet::new(),
+            failures: BTreeMap::new(),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The task that owns one member.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -132,7 +134,7 @@ struct Member {
     notices: mpsc::UnboundedSender<Notice>,
     leaves: Leaves,
     queue: Queue<Arc<ObjectId>>,
-    reported: HashMap<Arc<ObjectId>, Report>,
+    reported: BTreeMap<Arc<ObjectId>, Report>,
     inventory: Option<(usize, BTreeSet<String>)>,
     missing: BTreeSet<String>,
     /// Kinds that are followed, and whether they are used.
@@ -160,7 +162,7 @@ impl Member {
             options,
             notices,
             queue: Queue::default(),
-            reported: HashMap::new(),
+            reported: BTreeMap::new(),
             inventory: None,
             missing: BTreeSet::new(),
             watching: BTreeMap::new(),
@@ -201,6 +203,7 @@ impl Member {
             }
             let due = self.next_wake(work.len(), probes.is_empty().then_some(next_probe));
             tokio::select! {
+                biased;
                 command = commands.recv() => match command {
                     Some(command) => self.obey(command, &tell),
                     None => return,
@@ -483,8 +486,7 @@ impl Member {
         described: Option<Probed>,
         tell: &mpsc::Sender<(Arc<Kind>, Seen)>,
     ) {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let now = now.map_or(0, |now| now.as_secs().cast_signed());
+        let now = crate::clock::now_seconds();
         let before = self.verdict.clone();
         // An API that answers that it is not well does answer: leaves can be read and written.
         let answers = healthy.as_ref().err().is_none_or(|fault| fault.kind == FaultKind::Busy);
@@ -545,7 +547,7 @@ impl Member {
 /// Waits until then, or for ever.
 async fn until(due: Option<Instant>) {
     match due {
-        Some(due) => tokio::time::sleep_until(due.into()).await,
+        Some(due) => tokio::time::sleep_until(due).await,
         None => std::future::pending().await,
     }
 }

@@ -1,7 +1,9 @@
 //! Following all objects of one kind in one cluster, as plain JSON.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use futures::StreamExt;
 use http::Method;

@@ -50,7 +50,7 @@ async fn a_conflict_is_said_once_however_often_it_is_tried_again() {
         hub: "hub".to_owned(),
         kinds: vec![kind.clone()],
         probe_every: Duration::from_millis(100),
-        beat_from: std::time::Instant::now(),
+        beat_from: tokio::time::Instant::now(),
         concurrency: 4,
     };
     let (notices, mut noticed) = mpsc::unbounded_channel();

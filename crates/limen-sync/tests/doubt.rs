@@ -133,7 +133,7 @@ impl Rig {
             hub: "hub".to_owned(),
             kinds: vec![kind()],
             probe_every: Duration::from_millis(100),
-            beat_from: std::time::Instant::now(),
+            beat_from: tokio::time::Instant::now(),
             concurrency: 4,
         };
         let (tell, notices) = mpsc::unbounded_channel();

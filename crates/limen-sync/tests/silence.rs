@@ -55,7 +55,7 @@ fn syncer(api: ObjectApi) -> (Syncer, mpsc::UnboundedReceiver<Notice>) {
         hub: "hub".to_owned(),
         kinds: vec![limen_api::kind(("v1", "ConfigMap", "configmaps", true))],
         probe_every: Duration::from_millis(100),
-        beat_from: std::time::Instant::now(),
+        beat_from: tokio::time::Instant::now(),
         concurrency: 4,
     };
     let (tell, notices) = mpsc::unbounded_channel();

@@ -52,7 +52,7 @@ async fn it_does_not_hurry_the_others_nor_make_them_say_again_what_they_said() {
         hub: "hub".to_owned(),
         kinds: vec![kind.clone()],
         probe_every: Duration::from_millis(100),
-        beat_from: std::time::Instant::now(),
+        beat_from: tokio::time::Instant::now(),
         concurrency: 4,
     };
     let (notices, mut noticed) = mpsc::unbounded_channel();

@@ -4,8 +4,10 @@
 //! member's sockets while it hangs. The leaf that it makes appears after its root is gone. The uid of
 //! a root is never used again, so what was decided for its leaves holds for such a leaf too.
 
-use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use limen_api::Tombstone;
 
@@ -17,7 +19,7 @@ const MOST: usize = 10_000;
 /// What was decided for leaves of roots that are gone, by the uid of the root.
 #[derive(Default)]
 pub(super) struct Graves {
-    stones: HashMap<String, Tombstone>,
+    stones: BTreeMap<String, Tombstone>,
     dug: VecDeque<(Instant, String)>,
 }
 

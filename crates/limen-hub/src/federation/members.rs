@@ -1,7 +1,9 @@
 //! Members: their clients, and what they tell.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use limen_api::Tombstone;
 use limen_core::federated::{Kind, ObjectId};

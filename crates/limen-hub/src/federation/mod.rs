@@ -13,9 +13,11 @@ mod questions;
 mod tests;
 mod writing;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use limen_api::PlacementPolicy;
 use limen_api::dialect::Home;
@@ -150,17 +152,17 @@ struct World {
     reconnect: bool,
     /// How many connections to members have been made.
     connections: u64,
-    namespaces: HashMap<String, Labels>,
+    namespaces: BTreeMap<String, Labels>,
     policies: BTreeMap<(String, String), PlacementPolicy>,
     /// Placements and overrides of the form in three objects, by their ids.
-    parts: HashMap<ObjectId, Value>,
-    roots: HashMap<Arc<ObjectId>, Root>,
+    parts: BTreeMap<ObjectId, Value>,
+    roots: BTreeMap<Arc<ObjectId>, Root>,
     /// Which root a leaf belongs to; the first that claims it.
-    owners: HashMap<ObjectId, Arc<ObjectId>>,
+    owners: BTreeMap<ObjectId, Arc<ObjectId>>,
     /// Who else claims a leaf, and may have it when its owner is no root any more.
-    rivals: HashMap<ObjectId, BTreeSet<Arc<ObjectId>>>,
+    rivals: BTreeMap<ObjectId, BTreeSet<Arc<ObjectId>>>,
     /// Workloads whose replicas a HorizontalPodAutoscaler keeps, by that.
-    scaled: HashMap<(String, String, String), Arc<ObjectId>>,
+    scaled: BTreeMap<(String, String, String), Arc<ObjectId>>,
 
     dirty: BTreeSet<Arc<ObjectId>>,
     /// Roots that were deleted perhaps unseen.
@@ -168,7 +170,7 @@ struct World {
     next_renewal: Instant,
     records: Queue<Record>,
     /// What an earlier hub wrote about roots, until roots know it.
-    records_before: Option<HashMap<ObjectId, Box<str>>>,
+    records_before: Option<BTreeMap<ObjectId, Box<str>>>,
     /// When leaves were deleted, for the blast radius.
     removals: VecDeque<(Instant, usize)>,
     graves: Graves,
@@ -196,13 +198,13 @@ impl World {
             secrets: BTreeMap::new(),
             reconnect: true,
             connections: 0,
-            namespaces: HashMap::new(),
+            namespaces: BTreeMap::new(),
             policies: BTreeMap::new(),
-            parts: HashMap::new(),
-            roots: HashMap::new(),
-            owners: HashMap::new(),
-            rivals: HashMap::new(),
-            scaled: HashMap::new(),
+            parts: BTreeMap::new(),
+            roots: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            rivals: BTreeMap::new(),
+            scaled: BTreeMap::new(),
             dirty: BTreeSet::new(),
             unsure: Vec::new(),
             next_renewal: Instant::now() + FIRST_RENEWAL,
@@ -233,6 +235,7 @@ impl World {
             self.write(&mut writes);
             let due = self.next_wake(writes.len());
             tokio::select! {
+                biased;
                 () = stopping.cancelled() => break,
                 Some((kind, seen)) = seen.recv() => self.see(&kind, seen),
                 Some(notice) = noticed.recv() => self.notice(notice),
@@ -240,7 +243,7 @@ impl World {
                 Some(Ok(made)) = connections.join_next() => self.connected(made),
                 Some(new) = crate::traffic::changed(&mut front) => self.front_changed(new),
                 Some(Ok(answer)) = answers.join_next() => self.answered(answer),
-                () = tokio::time::sleep_until(due.into()) => {}
+                () = tokio::time::sleep_until(due) => {}
             }
             // What has already come is taken together: one plan for many news.
             while let Ok((kind, news)) = seen.try_recv() {

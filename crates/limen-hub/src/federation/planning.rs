@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use tokio::time::Instant;
 
 use kube::ResourceExt;
 use limen_api::dialect;

@@ -1,9 +1,11 @@
 //! What must be asked before something can be decided, and what is done by the clock: what a
 //! person wanted who deleted a root unseen, and new credentials for members.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use limen_api::dialect::identity;
 use limen_core::federated::ObjectId;
@@ -29,7 +31,7 @@ pub(super) enum Answer {
     /// A member has a new credential, or why it has none.
     Renewed { cluster: Arc<str>, outcome: Result<(), String> },
     /// The records that an earlier hub wrote.
-    Records(HashMap<ObjectId, Box<str>>),
+    Records(BTreeMap<ObjectId, Box<str>>),
 }
 
 impl World {
@@ -53,7 +55,7 @@ impl World {
     /// Renews what is due; false if some members cannot be asked now.
     fn renew_credentials(&self, answers: &mut JoinSet<Answer>) -> bool {
         let mut all = true;
-        let now = jiff::Timestamp::now().as_second();
+        let now = limen_sync::clock::now_seconds();
         for (name, member) in &self.members {
             let Some(credentials) = &member.cluster.spec.credentials else { continue };
             let validity = self.secrets.get(&credentials.name).and_then(validity);
@@ -104,7 +106,7 @@ impl World {
 pub(super) async fn records(api: ObjectApi) -> Answer {
     let kind = status::report_kind();
     loop {
-        let mut records = HashMap::new();
+        let mut records = BTreeMap::new();
         let read = api.each(&kind, "", RECORDS, |record| {
             records.insert(identity(&record, &kind), status::recorded(&record));
         });
@@ -112,7 +114,7 @@ pub(super) async fn records(api: ObjectApi) -> Answer {
             Ok(_) => return Answer::Records(records),
             Err(error) => {
                 if limen_sync::lacks(&api, &kind).await.unwrap_or(false) {
-                    return Answer::Records(HashMap::new());
+                    return Answer::Records(BTreeMap::new());
                 }
                 tracing::warn!(%error, "the records of roots cannot be read; trying again");
                 tokio::time::sleep(PAUSE).await;

@@ -1,8 +1,8 @@
 //! What the federation writes to the hub: each record when it has changed, and only then.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use tokio::time::Instant;
 
 use limen_api::{ClusterStatus, PlacementPolicyStatus};
 use limen_core::federated::ObjectId;
@@ -89,7 +89,7 @@ impl World {
     }
 
     fn write_root(&mut self, id: &Arc<ObjectId>, writes: &mut JoinSet<Done>) -> bool {
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = limen_sync::clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let Some(root) = self.roots.get(id) else { return false };
         if root.is_under_way(PATIENCE) || (self.has_just_started() && self.is_guessing(root)) {
             self.record_later(id);
@@ -130,7 +130,7 @@ impl World {
 
     /// Tells roots what an earlier hub wrote about them.
     pub(super) fn remember_records(&mut self) {
-        let Some(mut records) = self.records_before.replace(HashMap::new()) else { return };
+        let Some(mut records) = self.records_before.replace(BTreeMap::new()) else { return };
         for (id, root) in &mut self.roots {
             let record = records.remove(&status::report_id(id));
             root.written_report = record.filter(|record| status::is_about(record, root.uid()));
@@ -173,11 +173,11 @@ impl World {
             self.record_member(name);
             return false;
         }
-        let mut status = member.status(jiff::Timestamp::now());
+        let mut status = member.status(limen_sync::clock::now());
         self.front.judge(name, &mut status);
         if member.leaving().is_some() {
             let known = self.leaf_kinds().iter().all(|kind| member.knows(kind));
-            let now = jiff::Timestamp::now();
+            let now = limen_sync::clock::now();
             status.conditions.push(member.let_go(self.roots_in(name), known, now));
         }
         if member.written.as_ref() == Some(&status) {
@@ -208,7 +208,7 @@ impl World {
             id.namespace.as_ref() == Some(namespace) && root.policy.as_ref() == Some(name)
         };
         let roots = self.roots.iter().filter(by).count();
-        let status = policies::status(policy, roots, jiff::Timestamp::now());
+        let status = policies::status(policy, roots, limen_sync::clock::now());
         if policy.status.as_ref() == Some(&status) {
             return false;
         }

@@ -10,7 +10,7 @@
 //! certificates that are served anyway, and not the credentials of members. Nothing of what is in
 //! a Secret is kept here: it is read when it is copied.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use limen_api::{COPY_OF, COPY_VERSION, GATEWAYS};
 use limen_core::compile::Key;
@@ -28,11 +28,11 @@ const PARTS: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
 #[derive(Default)]
 pub(super) struct Certificates {
     /// By GlobalIngress: the Secrets that it names.
-    named: HashMap<Key, BTreeSet<Key>>,
+    named: BTreeMap<Key, BTreeSet<Key>>,
     /// By Secret: how many GlobalIngresses name it.
-    users: HashMap<Key, usize>,
+    users: BTreeMap<Key, usize>,
     /// By Secret: the version that it has.
-    versions: HashMap<Key, String>,
+    versions: BTreeMap<Key, String>,
     /// By Secret: the version that there is a copy of, and the copy's name and uid.
     copies: BTreeMap<Key, Copied>,
 }

@@ -382,7 +382,7 @@ fn claimant(claim: &Claim) -> RootId {
     RootId { kind, namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
-fn remove(index: &mut std::collections::HashMap<Key, BTreeSet<RootId>>, key: &Key, id: &RootId) {
+fn remove(index: &mut std::collections::BTreeMap<Key, BTreeSet<RootId>>, key: &Key, id: &RootId) {
     if let Some(ids) = index.get_mut(key) {
         ids.remove(id);
         if ids.is_empty() {

@@ -1,6 +1,6 @@
 //! What edges say, and what follows for people who look at roots and clusters.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -25,7 +25,7 @@ pub struct Front {
     /// Names and addresses of the gateways.
     addresses: BTreeSet<String>,
     /// Ingresses that gateways serve, with the host that was made for them.
-    roots: Arc<HashMap<Key, Option<String>>>,
+    roots: Arc<BTreeMap<Key, Option<String>>>,
     /// What people should know of Ingresses.
     troubled: Arc<BTreeMap<Key, String>>,
     /// Whether ways in answer, and whether anything is ready behind them.

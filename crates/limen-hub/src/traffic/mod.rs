@@ -24,9 +24,11 @@ mod proving;
 mod tests;
 mod writing;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use limen_api::Edge;
 use limen_core::compile::{Claims, Heard, Key, Members, Tally};
@@ -160,23 +162,23 @@ struct World {
     /// Something of what is published may have changed.
     publish: bool,
     /// Ingresses that gateways serve, with the host that was made for them.
-    served: Arc<HashMap<Key, Option<String>>>,
+    served: Arc<BTreeMap<Key, Option<String>>>,
     /// What people should know of Ingresses.
     troubled: Arc<BTreeMap<Key, String>>,
     /// Which clusters have ready endpoints.
     endpoints: Tally,
     policies: BTreeMap<Key, KnownPolicy>,
-    roots: HashMap<RootId, Known>,
+    roots: BTreeMap<RootId, Known>,
     claims: Claims,
     /// Proofs of hosts, where they are asked for.
     proving: Option<Proving>,
     /// Roots may need other proofs than before.
     prove: bool,
     /// Roots by the Services, and by the Ingresses, of members that they lead to.
-    by_service: HashMap<Key, BTreeSet<RootId>>,
-    by_ingress: HashMap<Key, BTreeSet<RootId>>,
+    by_service: BTreeMap<Key, BTreeSet<RootId>>,
+    by_ingress: BTreeMap<Key, BTreeSet<RootId>>,
     /// What is written, by namespace and name.
-    globals: HashMap<Key, Written>,
+    globals: BTreeMap<Key, Written>,
     /// GlobalIngress objects that somebody else wrote: they are left alone.
     foreign: BTreeSet<Key>,
 
@@ -211,13 +213,13 @@ impl World {
             troubled: Arc::default(),
             endpoints: Tally::default(),
             policies: BTreeMap::new(),
-            roots: HashMap::new(),
+            roots: BTreeMap::new(),
             claims: Claims::default(),
             proving: None,
             prove: false,
-            by_service: HashMap::new(),
-            by_ingress: HashMap::new(),
-            globals: HashMap::new(),
+            by_service: BTreeMap::new(),
+            by_ingress: BTreeMap::new(),
+            globals: BTreeMap::new(),
             foreign: BTreeSet::new(),
             certificates: Certificates::default(),
             dirty: BTreeSet::new(),
@@ -261,7 +263,7 @@ impl World {
                 Some(Ok(done)) = writes.join_next() => self.written(done),
                 Some(Ok(made)) = connections.join_next() => self.connected(made),
                 _ = tick.tick() => self.tick(),
-                () = tokio::time::sleep_until(due.into()) => {}
+                () = tokio::time::sleep_until(due) => {}
             }
             // What has already come is taken together: one compile for many news.
             while let Ok((kind, news)) = seen.try_recv() {
@@ -301,5 +303,5 @@ impl World {
 
 /// Seconds since 1970.
 fn now() -> i64 {
-    jiff::Timestamp::now().as_second()
+    limen_sync::clock::now_seconds()
 }

@@ -1,6 +1,6 @@
 //! Proofs of hosts: TXT records are asked for until they are there.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) struct Proving {
     found: BTreeSet<Proof>,
     /// Those that have been looked for and were not there.
     missed: BTreeSet<Proof>,
-    asking: HashMap<Proof, AbortHandle>,
+    asking: BTreeMap<Proof, AbortHandle>,
     tell: mpsc::Sender<Looked>,
 }
 
@@ -59,7 +59,7 @@ impl Proving {
             resolver: how.resolver,
             found: BTreeSet::new(),
             missed: BTreeSet::new(),
-            asking: HashMap::new(),
+            asking: BTreeMap::new(),
             tell,
         }
     }

@@ -1,6 +1,6 @@
 //! What is written to the hub: each record when it has changed, and only then.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 use limen_core::compile::{HOST_ANNOTATION, Key};
 use limen_core::federated::ObjectId;
