@@ -25,6 +25,7 @@ pub mod global;
 pub mod health;
 pub mod hold;
 pub mod leaf;
+pub mod lifecycle;
 pub mod locality;
 pub mod merge;
 pub mod placement;

@@ -1,8 +1,9 @@
 //! Waves: which members may get a change already.
 //!
-//! A change goes to the members of the first wave; once all of them hold it and are well, to those
-//! of the second, and so on. Members that no wave names come last. A member that holds nothing yet
-//! waits like the others, so that a bad first version stays in the first wave.
+//! A change goes to the members of the first wave; once each of them has the new revision applied,
+//! observed and available, to those of the second, and so on. Members that no wave names come last. A
+//! member that is away is skipped; a wave without a single finished member is not done, so that a
+//! change that every member refuses stays in the first wave.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +19,13 @@ pub struct Wave {
 
 /// How far a member is with a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// It holds the leaf as it shall be.
-    pub applied: bool,
-    /// Its leaf says that it is well.
-    pub healthy: bool,
+pub enum Progress {
+    /// It holds the new revision, has observed it, and it is available.
+    Done,
+    /// It does not, yet or at all.
+    NotDone,
+    /// It cannot be reached.
+    Away,
 }
 
 /// The wave that a member belongs to; members that no wave names are in one after the last.
@@ -31,18 +34,26 @@ pub fn wave_of(waves: &[Wave], name: &str, clusters: &Clusters) -> usize {
     waves.iter().position(|wave| wave.clusters.selects(name, facts)).unwrap_or(waves.len())
 }
 
-/// The last wave that may get the change; `progress` has the members that the plan has leaves for.
+/// The last wave that may get the change; `progress` has every member that the placement selects.
 pub fn open_wave(
     waves: &[Wave],
     clusters: &Clusters,
     progress: &BTreeMap<String, Progress>,
 ) -> usize {
-    progress
-        .iter()
-        .filter(|(_, progress)| !(progress.applied && progress.healthy))
-        .map(|(name, _)| wave_of(waves, name, clusters))
-        .min()
-        .unwrap_or(waves.len())
+    let is_done = |wave: usize| {
+        let mut done = false;
+        for (name, progress) in progress {
+            if wave_of(waves, name, clusters) == wave {
+                match progress {
+                    Progress::Done => done = true,
+                    Progress::NotDone => return false,
+                    Progress::Away => {}
+                }
+            }
+        }
+        done
+    };
+    (0..waves.len()).find(|wave| !is_done(*wave)).unwrap_or(waves.len())
 }
 
 #[cfg(test)]
@@ -51,26 +62,36 @@ mod tests {
     use crate::placement::ClusterFacts;
 
     #[test]
-    fn a_wave_opens_when_all_before_it_hold_the_change_and_are_well() {
-        let named = |name: &str| Wave { clusters: Placement::Clusters(vec![name.to_owned()]) };
-        let waves = [named("a"), named("b")];
-        let clusters: Clusters =
-            ["a", "b", "c"].map(|name| (name.to_owned(), ClusterFacts::default())).into();
-        let well = Progress { applied: true, healthy: true };
-        let sick = Progress { applied: true, healthy: false };
-        let waiting = Progress { applied: false, healthy: true };
+    fn a_wave_opens_when_each_member_before_it_has_the_change_available() {
+        use Progress::{Away, Done, NotDone};
+        let named = |names: &[&str]| Wave {
+            clusters: Placement::Clusters(names.iter().map(|&name| name.to_owned()).collect()),
+        };
+        let waves = [named(&["a", "b"]), named(&["c"])];
+        let clusters: Clusters = ["a", "b", "c", "d"]
+            .map(|name| (name.to_owned(), ClusterFacts::default()))
+            .into();
         for (states, open) in [
-            ([waiting, waiting, waiting], 0),
-            ([sick, waiting, waiting], 0),
-            ([well, waiting, waiting], 1),
-            ([well, well, waiting], 2),
-            ([well, well, well], 2),
-            ([well, sick, well], 1),
+            ([NotDone, NotDone, NotDone, NotDone], 0),
+            ([Done, NotDone, NotDone, NotDone], 0),
+            ([Done, Done, NotDone, NotDone], 1),
+            ([Done, Away, NotDone, NotDone], 1),
+            ([Away, Away, NotDone, NotDone], 0),
+            ([Done, Done, Done, NotDone], 2),
+            ([NotDone, Done, Done, Done], 0),
         ] {
-            let names = ["a", "b", "c"].map(str::to_owned);
+            let names = ["a", "b", "c", "d"].map(str::to_owned);
             let progress = names.into_iter().zip(states).collect();
             assert_eq!(open_wave(&waves, &clusters, &progress), open, "{states:?}");
         }
-        assert_eq!(wave_of(&waves, "c", &clusters), 2);
+        assert_eq!(wave_of(&waves, "d", &clusters), 2);
+    }
+
+    #[test]
+    fn a_wave_that_selects_no_member_is_not_done() {
+        let nobody = Wave { clusters: Placement::Clusters(vec!["x".to_owned()]) };
+        let clusters: Clusters = [("a".to_owned(), ClusterFacts::default())].into();
+        let progress = [("a".to_owned(), Progress::NotDone)].into();
+        assert_eq!(open_wave(&[nobody], &clusters, &progress), 0);
     }
 }

@@ -38,21 +38,44 @@ pub fn merge(kind: &Kind, leaves: &[LeafStatus<'_>], generation: i64) -> Option<
     }
 }
 
-/// Whether a leaf's status says that it is well, as waves ask. Kinds that say nothing are well
-/// once they are there.
-pub fn healthy(kind: &Kind, object_spec: &Value, leaf: LeafStatus<'_>) -> bool {
+/// Whether a leaf's status says that the revision that was applied is available, as waves ask. A
+/// status that is not current says nothing. Kinds without a status are available once they are there.
+pub fn available(kind: &Kind, object_spec: &Value, leaf: LeafStatus<'_>) -> bool {
     let count = |field: &str| leaf.status[field].as_i64().unwrap_or(0);
+    // Where replicas belong to an autoscaler, the status says how many there are.
+    let wanted = || object_spec["replicas"].as_i64().unwrap_or_else(|| count("replicas").max(1));
     match (kind.group(), kind.kind.as_str()) {
-        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => {
-            let wanted = object_spec["replicas"].as_i64().unwrap_or(1);
-            leaf.current && count("readyReplicas") >= wanted
+        ("apps", "Deployment") => {
+            leaf.current
+                && count("updatedReplicas") >= wanted()
+                && count("availableReplicas") >= wanted()
+                && count("replicas") <= count("updatedReplicas")
+        }
+        ("apps", "ReplicaSet") => leaf.current && count("availableReplicas") >= wanted(),
+        ("apps", "StatefulSet") => {
+            let updated = count("updatedReplicas") >= wanted()
+                || leaf.status["currentRevision"] == leaf.status["updateRevision"];
+            leaf.current && updated && count("availableReplicas") >= wanted()
         }
         ("apps", "DaemonSet") => {
-            leaf.current && count("numberReady") >= count("desiredNumberScheduled")
+            let wanted = count("desiredNumberScheduled");
+            leaf.current
+                && count("updatedNumberScheduled") >= wanted
+                && count("numberAvailable") >= wanted
         }
-        ("batch", "Job") => !conditions(leaf.status).any(|(kind, on, _)| kind == "Failed" && on),
+        ("batch", "Job") => {
+            let failed = conditions(leaf.status).any(|(kind, on, _)| kind == "Failed" && on);
+            !failed && (count("succeeded") > 0 || count("ready") > 0)
+        }
         _ => true,
     }
+}
+
+/// Whether a leaf of this kind has reached a state from which it does not go on: a Job that has
+/// completed or failed.
+pub fn is_terminal(kind: &Kind, status: &Value) -> bool {
+    let ended = |(kind, on, _): (&str, bool, &Value)| on && matches!(kind, "Complete" | "Failed");
+    (kind.group(), kind.kind.as_str()) == ("batch", "Job") && conditions(status).any(ended)
 }
 
 /// The conditions of a status: type, whether it is true, and the whole of it.
