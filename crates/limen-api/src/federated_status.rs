@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::OnDeleteSpec;
+
 /// What every member says about one root. The hub writes it beside the root, and it goes with it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -32,9 +34,24 @@ pub struct FederatedStatusSpec {
     /// `Placed`, `Synced`; `Held` and `Served` where there is something to say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// Fate of leaves when the root is deleted, as it was when they were last applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_delete: Option<OnDeleteSpec>,
+    /// The policy that placed the root, and where: what holds on while the policy is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governed: Option<GovernedBy>,
     /// Each member that holds or should hold a leaf.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<LeafReport>,
+}
+
+/// How a policy placed a root.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GovernedBy {
+    /// Name of the PlacementPolicy.
+    pub policy: String,
+    /// Members that it selected.
+    pub clusters: Vec<String>,
 }
 
 /// A root, by what it is called.
@@ -66,6 +83,9 @@ pub struct LeafReport {
     /// Since when it is in that state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
+    /// The leaf has reached a terminal state: it is not created again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
     /// The member cannot be reached: this is what was last known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,

@@ -39,7 +39,7 @@ pub use federated_ingress::{
     ObjectReference, ServiceReference,
 };
 pub use federated_status::{
-    FederatedStatus, FederatedStatusSpec, LeafReport, LeafState, RootReference,
+    FederatedStatus, FederatedStatusSpec, GovernedBy, LeafReport, LeafState, RootReference,
 };
 pub use federated_type::{FederatedType, FederatedTypeSpec, Scope};
 pub use global_ingress::{GlobalIngress, GlobalIngressStatus};
@@ -63,5 +63,7 @@ pub const GATEWAYS: &str = "limen-gateways";
 pub const COPY_OF: &str = "limen.dev/copy-of";
 /// See [`COPY_OF`].
 pub const COPY_VERSION: &str = "limen.dev/copy-version";
+/// Held by a Cluster until the hub has let go of the member, or abandoned it.
+pub const MEMBER_FINALIZER: &str = "limen.dev/member";
 /// Held by a root while members may hold leaves of it.
 pub const FINALIZER: &str = "limen.dev/leaves";

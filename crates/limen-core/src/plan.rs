@@ -30,7 +30,12 @@ pub struct OverrideError {
 }
 
 /// Plans the leaves of one root. `hub` names the hub in the marks that leaves carry.
-pub fn plan(federated: &Federated, clusters: &Clusters, hub: &str) -> Plan {
+pub fn plan(
+    federated: &Federated,
+    clusters: &Clusters,
+    hub: &str,
+    _handed_over: &BTreeMap<String, Vec<String>>,
+) -> Plan {
     let base = leaf::shape(federated);
     let mut plan = Plan::default();
     // Overrides are few and members many: leaves are made once per distinct set of overrides.

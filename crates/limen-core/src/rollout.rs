@@ -68,9 +68,8 @@ mod tests {
             clusters: Placement::Clusters(names.iter().map(|&name| name.to_owned()).collect()),
         };
         let waves = [named(&["a", "b"]), named(&["c"])];
-        let clusters: Clusters = ["a", "b", "c", "d"]
-            .map(|name| (name.to_owned(), ClusterFacts::default()))
-            .into();
+        let clusters: Clusters =
+            ["a", "b", "c", "d"].map(|name| (name.to_owned(), ClusterFacts::default())).into();
         for (states, open) in [
             ([NotDone, NotDone, NotDone, NotDone], 0),
             ([Done, NotDone, NotDone, NotDone], 0),

@@ -8,7 +8,7 @@ use limen_api::{Cluster, ClusterStatus, ClusterVerdicts, TimedVerdict, Tombstone
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
 use limen_core::placement::ClusterFacts;
-use limen_sync::{ApiVerdict, FaultKind, ObjectApi, Probed, Report, Syncer};
+use limen_sync::{ApiVerdict, Description, MemberErrorKind, ObjectApi, Report, Syncer};
 
 use crate::connections::MadeFrom;
 
@@ -19,9 +19,14 @@ pub(crate) enum Leaving {
     Keep,
     /// Leaves are deleted.
     Delete,
+    /// The member is forgotten, and nothing is done there.
+    Abandon,
 }
 
-/// Asks the hub to let go of a member: `keep` or `delete`.
+/// A member that was away for longer, in seconds, may hold what is no longer wanted.
+const LONG_AWAY: i64 = 3600;
+
+/// Asks the hub to let go of a member: `keep`, `delete` or `abandon`.
 pub(crate) const UNJOIN_ANNOTATION: &str = "limen.dev/unjoin";
 
 /// One member.
@@ -42,12 +47,14 @@ pub(crate) struct Member {
     /// Why its credential could not be renewed.
     pub(crate) renewal_error: Option<String>,
     pub(crate) verdict: Option<ApiVerdict>,
-    pub(crate) probed: Option<Probed>,
+    pub(crate) probed: Option<Description>,
     /// How many leaves it holds, once it has said so.
     pub(crate) leaves: Option<usize>,
-    pub(crate) missing: BTreeSet<String>,
+    pub(crate) missing: BTreeSet<Arc<Kind>>,
     /// Kinds whose leaves have all been reported.
     pub(crate) listed: BTreeSet<Arc<Kind>>,
+    /// Kinds whose leaves cannot be watched: what is known of them is old.
+    pub(crate) lost: BTreeSet<Arc<Kind>>,
     /// Leaves of this hub whose root is not known.
     pub(crate) unowned: BTreeMap<Arc<ObjectId>, Report>,
     pub(crate) tombstones: Vec<Tombstone>,
@@ -77,15 +84,20 @@ impl Member {
             leaves: None,
             missing: BTreeSet::new(),
             listed: BTreeSet::new(),
+            lost: BTreeSet::new(),
             unowned: BTreeMap::new(),
             returned_after: None,
         }
     }
 
     pub(crate) fn leaving(&self) -> Option<Leaving> {
-        match self.cluster.metadata.annotations.as_ref()?.get(UNJOIN_ANNOTATION)?.as_str() {
-            "delete" => Some(Leaving::Delete),
-            _ => Some(Leaving::Keep),
+        let metadata = &self.cluster.metadata;
+        let asked = metadata.annotations.as_ref().and_then(|all| all.get(UNJOIN_ANNOTATION));
+        match asked.map(String::as_str) {
+            Some("delete") => Some(Leaving::Delete),
+            Some("abandon") => Some(Leaving::Abandon),
+            Some(_) => Some(Leaving::Keep),
+            None => metadata.deletion_timestamp.as_ref().map(|_| Leaving::Keep),
         }
     }
 
@@ -95,6 +107,28 @@ impl Member {
             || self.verdict.as_ref().is_some_and(|api| api.judged.verdict == Verdict::Unhealthy)
     }
 
+    /// Whether leaves of a kind cannot be watched there.
+    pub(crate) fn has_lost(&self, kind: &Kind) -> bool {
+        self.lost.contains(kind)
+    }
+
+    /// Since when its API was away, also if that was in the time of an earlier hub.
+    pub(crate) fn away_since(&self) -> Option<i64> {
+        match &self.verdict {
+            Some(api) => (api.judged.verdict == Verdict::Unhealthy).then_some(api.judged.since),
+            None => {
+                let written = self.written.as_ref()?.verdicts.as_ref()?;
+                let away = written.api.verdict == Verdict::Unhealthy;
+                written.api.since.as_ref().filter(|_| away).map(|since| since.0.as_second())
+            }
+        }
+    }
+
+    /// Whether it was away for long, and what it holds has not been judged since.
+    pub(crate) fn returned_unjudged(&self) -> bool {
+        self.returned_after > Some(LONG_AWAY)
+    }
+
     /// Whether it has said all that its status tells, or cannot.
     pub(crate) fn is_looked_at(&self) -> bool {
         self.away() || (self.verdict.is_some() && self.probed.is_some() && self.leaves.is_some())
@@ -102,7 +136,7 @@ impl Member {
 
     /// Whether all leaves of a kind that it holds are known.
     pub(crate) fn knows(&self, kind: &Kind) -> bool {
-        self.listed.iter().any(|listed| **listed == *kind) || self.missing.contains(&kind.kind)
+        self.listed.contains(kind) || self.missing.contains(kind)
     }
 
     /// Whether it holds nothing of ours any more, once it leaves.
@@ -130,9 +164,9 @@ impl Member {
             }
             (None, _, Some(fault)) => {
                 let (offline, reason) = match fault.kind {
-                    FaultKind::Credential => ("False", "CredentialRejected"),
-                    FaultKind::Forbidden => ("False", "Forbidden"),
-                    FaultKind::Busy => ("False", "ClusterNotReady"),
+                    MemberErrorKind::Credential => ("False", "CredentialRejected"),
+                    MemberErrorKind::Forbidden => ("False", "Forbidden"),
+                    MemberErrorKind::Busy => ("False", "ClusterNotReady"),
                     _ => ("True", "ClusterNotReachable"),
                 };
                 ("False", offline, reason, fault.message.clone())
@@ -181,8 +215,16 @@ impl Member {
             zone: self.cluster.spec.zone.clone().or(nodes.zone),
             leaves: self.leaves.unwrap_or(0),
             tombstones: self.tombstones.clone(),
-            missing_kinds: self.missing.iter().cloned().collect(),
+            missing_kinds: self.missing.iter().map(|kind| kind_name(kind)).collect(),
         }
+    }
+}
+
+/// A kind as people name it: with its group, if it has one.
+fn kind_name(kind: &Kind) -> String {
+    match kind.group() {
+        "" => kind.kind.clone(),
+        group => format!("{}.{group}", kind.kind),
     }
 }
 

@@ -165,7 +165,7 @@ pub async fn explain(
     };
     let understood = understand(&api, catalogue, id, &object, home, &mut explained).await?;
     let Some(federated) = understood else { return Ok(explained) };
-    let plan = plan(&federated, &facts, &hub_name);
+    let plan = plan(&federated, &facts, &hub_name, &std::collections::BTreeMap::new());
     let fate = fate(&object, &federated);
     for cluster in &clusters {
         let name = cluster.metadata.name.clone().unwrap_or_default();
@@ -332,7 +332,7 @@ async fn member_object(
     let limit = std::time::Duration::from_secs(5);
     match tokio::time::timeout(limit, api.get(leaf)).await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(error)) => Err(limen_sync::Fault::from(error).message),
+        Ok(Err(error)) => Err(limen_sync::MemberError::from(error).message),
         Err(_) => Err("no answer within 5 s".to_owned()),
     }
 }

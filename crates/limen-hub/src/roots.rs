@@ -8,41 +8,44 @@ use tokio::time::Instant;
 
 use limen_api::{FINALIZER, LeafState};
 use limen_core::federated::{Federated, ObjectId, OnDelete};
-use limen_core::hold::Reason;
+use limen_core::lifecycle::{Governed, fate};
 use limen_core::plan::Plan;
 use limen_core::reconcile::fingerprint;
-use limen_sync::{Did, Report, Wish};
+use limen_sync::{Desired, DesiredLeaf, LeafChange, Report};
 use serde_json::Value;
-
-/// What a person says to let a held deletion go on: the mark that the hold shows.
-pub(crate) const RELEASE_ANNOTATION: &str = "limen.dev/release";
 
 /// One root.
 pub(crate) struct Root {
-    /// The object on the hub, as it was seen last.
+    /// The object on the hub, as last observed.
     pub(crate) object: Arc<Value>,
-    /// What it means, or why that is not understood: then everything stays as it is.
+    /// Its meaning, or the error that keeps every leaf as it is.
     pub(crate) federated: Result<Arc<Federated>, String>,
-    /// What members shall hold.
+    /// The leaves that members shall hold.
     pub(crate) plan: Plan,
-    /// What was wished of each member.
-    pub(crate) wishes: BTreeMap<Arc<str>, Wish>,
-    /// When something was wished of a member last.
-    pub(crate) wished_at: Option<Instant>,
-    /// What each member says.
+    /// The desired leaf that each member was sent.
+    pub(crate) desired: BTreeMap<Arc<str>, DesiredLeaf>,
+    /// When a desired leaf was last sent.
+    pub(crate) desired_at: Option<Instant>,
+    /// The last report of each member.
     pub(crate) reports: BTreeMap<Arc<str>, Report>,
     /// Members that wait for an earlier wave.
     pub(crate) waiting: BTreeSet<Arc<str>>,
-    /// Why deletions are held back, and the mark that releases them.
-    pub(crate) held: Option<(Reason, String)>,
-    /// Members whose leaves would go.
+    /// Members that would lose their leaf.
     pub(crate) losing: BTreeSet<Arc<str>>,
-    /// The person who deletes it wants leaves to stay; this is said only at first.
+    /// Removals that passed: carried out once the ledger has them on disk.
+    pub(crate) cleared: Option<Clearance>,
+    /// The hold that its removals wait in, and what it says.
+    pub(crate) hold: Option<(Arc<str>, String)>,
+    /// Its policy is gone; it keeps its placement until this hold is released.
+    pub(crate) kept: Option<(Arc<str>, String)>,
+    /// The deletion asked for orphans; the API says so only at first.
     pub(crate) orphaned: bool,
-    /// Whether it was asked, and is known, what a person who deleted it unseen wanted.
+    /// Whether the record was searched for a request for orphans that nobody saw.
     pub(crate) fate: Fate,
-    /// The policy that it goes by.
+    /// The policy that governs it.
     pub(crate) policy: Option<String>,
+    /// Facts that must survive a restart, as they are to be recorded.
+    pub(crate) memory: Memory,
     /// Its deletion has begun, with this fate of its leaves.
     pub(crate) deleting: Option<OnDelete>,
     /// It was a root and is none any more; its finalizer stays until its leaves are gone.
@@ -55,6 +58,28 @@ pub(crate) struct Root {
     pub(crate) written_status: Option<Value>,
     /// The record as it was written last, as JSON: as a value it would take ten times the memory.
     pub(crate) written_report: Option<Box<str>>,
+}
+
+/// Removals that passed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Clearance {
+    /// Members whose leaves may go.
+    pub(crate) clusters: BTreeSet<Arc<str>>,
+    /// The version of the ledger that has them.
+    pub(crate) ledger: u64,
+}
+
+/// Facts about a root that must survive a restart. The record of the root has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// How it was governed when its leaves were last applied, if it was.
+    pub(crate) governed: Option<Governed>,
+    /// The fate that was in force then.
+    pub(crate) on_delete: Option<OnDelete>,
+    /// Members in which it has reached a terminal state: not created there again.
+    pub(crate) ended_in: BTreeSet<Arc<str>>,
+    /// Members that held it, until they have listed what they hold.
+    pub(crate) holders: BTreeSet<Arc<str>>,
 }
 
 /// How much is known of what a person who deleted a root wanted to become of its leaves.
@@ -85,15 +110,18 @@ impl Root {
             object,
             federated,
             plan: Plan::default(),
-            wishes: BTreeMap::new(),
-            wished_at: None,
+            desired: BTreeMap::new(),
+            desired_at: None,
             reports: BTreeMap::new(),
             waiting: BTreeSet::new(),
-            held: None,
             losing: BTreeSet::new(),
+            cleared: None,
+            hold: None,
+            kept: None,
             orphaned: false,
             fate: Fate::Unasked,
             policy: None,
+            memory: Memory::default(),
             deleting: None,
             ended: false,
             finished: false,
@@ -133,16 +161,25 @@ impl Root {
         self.object = object;
     }
 
-    /// What becomes of leaves when it is deleted.
+    /// What becomes of leaves when it is deleted. A root whose policy is gone is not understood.
     pub(crate) fn on_delete(&self) -> OnDelete {
-        let policy =
-            self.federated.as_ref().map_or(OnDelete::Cascade, |federated| federated.on_delete);
-        self.deleting.unwrap_or(if self.orphaned { OnDelete::Orphan } else { policy })
+        let understood =
+            self.federated.as_ref().ok().filter(|_| self.kept.is_none() && !self.ended);
+        let understood =
+            understood.filter(|_| self.policy.is_some() || self.memory.governed.is_none());
+        let understood = understood.map(|federated| federated.on_delete);
+        self.deleting.unwrap_or_else(|| fate(self.orphaned, understood, self.memory.on_delete))
     }
 
-    /// The mark that a person released.
-    pub(crate) fn released(&self) -> Option<&str> {
-        self.object["metadata"]["annotations"][RELEASE_ANNOTATION].as_str()
+    /// The revision of the hub that this version of the object has.
+    pub(crate) fn revision(&self) -> u64 {
+        let version = self.object["metadata"]["resourceVersion"].as_str();
+        version.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// What a member is to be sent for this root.
+    pub(crate) fn desire(&self, desired: Desired) -> DesiredLeaf {
+        DesiredLeaf { root_uid: self.uid().into(), revision: self.revision(), desired }
     }
 
     /// Whether another version of the object means the same.
@@ -170,19 +207,21 @@ impl Root {
     }
 
     /// Notes what a member did, for an Event.
-    pub(crate) fn did(&mut self, cluster: &Arc<str>, leaf: &ObjectId, did: &Did) {
+    pub(crate) fn did(&mut self, cluster: &Arc<str>, leaf: &ObjectId, did: &LeafChange) {
         let kind = leaf.kind.kind.to_lowercase();
         let (reason, message) = match did {
-            Did::Found => return,
-            Did::Created => ("CreateInCluster", format!("Created {kind} in")),
-            Did::Updated => ("UpdateInCluster", format!("Updated {kind} in")),
-            Did::Adopted => ("UpdateInCluster", format!("Adopted the existing {kind} in")),
-            Did::Corrected(fields) => (
+            LeafChange::Found => return,
+            LeafChange::Created => ("CreateInCluster", format!("Created {kind} in")),
+            LeafChange::Updated => ("UpdateInCluster", format!("Updated {kind} in")),
+            LeafChange::Adopted => ("UpdateInCluster", format!("Adopted the existing {kind} in")),
+            LeafChange::Corrected(fields) => (
                 "UpdateInCluster",
                 format!("Corrected {} of {kind}, which differed in", fields.join(", ")),
             ),
-            Did::Deleted => ("DeleteInCluster", format!("Deleted {kind} in")),
-            Did::Released => ("DeleteInCluster", format!("Let go of {kind}, which stays in")),
+            LeafChange::Deleted => ("DeleteInCluster", format!("Deleted {kind} in")),
+            LeafChange::Released => {
+                ("DeleteInCluster", format!("Let go of {kind}, which stays in"))
+            }
         };
         self.draft(false, reason, message, Some(cluster));
     }
@@ -217,29 +256,25 @@ impl Root {
     pub(crate) fn is_under_way(&self, patience: Duration) -> bool {
         let wrong =
             |report: &Report| matches!(report.state, Some(LeafState::Failed | LeafState::Conflict));
-        self.wished_at.is_some_and(|wished| wished.elapsed() < patience)
+        self.desired_at.is_some_and(|since| since.elapsed() < patience)
             && !self.is_synced()
             && !self.being_deleted()
-            && self.held.is_none()
+            && self.hold.is_none()
+            && self.kept.is_none()
             && self.waiting.is_empty()
             && !self.reports.values().any(wrong)
             && !self.events.iter().any(|event| event.warning)
     }
 
-    /// Whether a member that has a report is as the plan says, for waves.
+    /// Whether a member holds the leaf that the plan has for it.
     pub(crate) fn applied(&self, cluster: &str) -> bool {
-        let wished = match (self.wishes.get(cluster), self.plan.leaves.get(cluster)) {
-            (Some(wish), Some(planned)) => match &wish.want {
-                limen_sync::Want::Leaf { leaf, .. } => leaf.hash == planned.hash,
-                _ => false,
-            },
-            _ => false,
+        let (Some(report), Some(planned)) =
+            (self.reports.get(cluster), self.plan.leaves.get(cluster))
+        else {
+            return false;
         };
-        wished
-            && self
-                .reports
-                .get(cluster)
-                .is_some_and(|report| report.state == Some(LeafState::Synced))
+        report.state == Some(LeafState::Synced)
+            && (report.applied.as_ref() == Some(&planned.hash) || report.held_for.is_none())
     }
 }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use limen_api::{LeafReport, LeafState, NAMESPACE};
-use limen_core::federated::{Kind, ObjectId};
+use limen_api::{GovernedBy, LeafReport, LeafState, NAMESPACE, OnDeleteSpec};
+use limen_core::federated::{Kind, ObjectId, OnDelete};
+use limen_core::lifecycle::Governed;
 use limen_core::merge::{LeafStatus, merge};
 use serde_json::{Value, json};
 
 use crate::clusters::Members;
-use crate::roots::Root;
+use crate::roots::{Memory, Root};
 
 /// The root's own status, merged from its leaves, if its kind has one.
 pub(crate) fn merged(root: &Root) -> Option<Value> {
@@ -21,7 +22,7 @@ pub(crate) fn merged(root: &Root) -> Option<Value> {
     let leaves: Vec<_> = root
         .reports
         .iter()
-        .filter(|(name, report)| report.held_for.is_some() && root.wishes.contains_key(*name))
+        .filter(|(name, report)| report.held_for.is_some() && root.desired.contains_key(*name))
         .filter_map(|(name, report)| {
             let status = report.status.as_deref()?;
             Some(LeafStatus { cluster: name, status, current: report.current })
@@ -61,6 +62,34 @@ pub(crate) fn recorded(record: &Value) -> Box<str> {
     json!({"owners": owners, "spec": record["spec"]}).to_string().into()
 }
 
+/// The facts that a record keeps over a restart.
+pub(crate) fn memory(recorded: &str) -> Memory {
+    let recorded: Value = serde_json::from_str(recorded).unwrap_or_default();
+    let spec = &recorded["spec"];
+    let leaves = || spec["clusters"].as_array().into_iter().flatten();
+    let name = |leaf: &Value| Some(Arc::from(leaf["cluster"].as_str()?));
+    let names = |value: &Value| {
+        let names = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.map(str::to_owned).collect()
+    };
+    let holds = |leaf: &&Value| {
+        matches!(leaf["state"].as_str(), Some("Synced" | "Held" | "Deleting" | "Waiting"))
+    };
+    Memory {
+        governed: spec["governed"]["policy"].as_str().map(|policy| Governed {
+            policy: policy.to_owned(),
+            placed: names(&spec["governed"]["clusters"]),
+        }),
+        on_delete: match spec["onDelete"].as_str() {
+            Some("Cascade") => Some(OnDelete::Cascade),
+            Some("Orphan") => Some(OnDelete::Orphan),
+            _ => None,
+        },
+        ended_in: leaves().filter(|leaf| leaf["ended"] == true).filter_map(name).collect(),
+        holders: leaves().filter(holds).filter_map(name).collect(),
+    }
+}
+
 /// Whether a record that is remembered is about a root.
 pub(crate) fn is_about(recorded: &str, root_uid: &str) -> bool {
     let recorded: Value = serde_json::from_str(recorded).unwrap_or_default();
@@ -84,9 +113,12 @@ pub(crate) fn report(
         .flatten()
         .filter_map(|leaf| Some((leaf["cluster"].as_str()?, leaf)))
         .collect();
+    let kind =
+        root.federated.as_ref().map_or_else(|_| id.kind.clone(), |known| known.leaf.kind.clone());
     let mut leaves: Vec<LeafReport> = Vec::new();
     for (name, member) in members {
-        let Some(leaf) = leaf_report(root, name, member.away()) else { continue };
+        let stale = member.away() || member.has_lost(&kind);
+        let Some(leaf) = leaf_report(root, name, stale) else { continue };
         leaves.push(leaf);
     }
     let selected = root.plan.leaves.len() + root.plan.refused.len();
@@ -113,6 +145,14 @@ pub(crate) fn report(
         "synced": format!("{synced}/{selected}"),
         "message": message,
         "conditions": conditions,
+        "onDelete": root.memory.on_delete.map(|fate| match fate {
+            OnDelete::Cascade => OnDeleteSpec::Cascade,
+            OnDelete::Orphan => OnDeleteSpec::Orphan,
+        }),
+        "governed": root.memory.governed.as_ref().map(|governed| GovernedBy {
+            policy: governed.policy.clone(),
+            clusters: governed.placed.iter().cloned().collect(),
+        }),
         "clusters": clusters});
     if written["owners"] == owners && written["spec"] == spec {
         return None;
@@ -156,7 +196,7 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
     let refused = root.plan.refused.get(&**name);
     let (state, message) = match (report, refused) {
         (_, Some(error)) => (LeafState::Failed, error.to_string()),
-        _ if root.losing.contains(name) && root.held.is_some() => {
+        _ if root.losing.contains(name) && root.hold.is_some() => {
             (LeafState::Held, "its deletion waits to be released".to_owned())
         }
         _ if root.waiting.contains(name) => {
@@ -177,6 +217,7 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
         state,
         message,
         since: None,
+        ended: root.memory.ended_in.contains(name),
         stale: away,
         status: report.and_then(|report| report.status.as_deref().cloned()),
     })
@@ -186,8 +227,11 @@ fn message(root: &Root, leaves: &[LeafReport]) -> String {
     if let Err(error) = &root.federated {
         return format!("{error}; nothing is changed in any cluster until this is mended");
     }
-    if let Some((reason, mark)) = &root.held {
-        return format!("held: {reason}; limen release lets it go on (mark {mark})");
+    if let Some((name, accident)) = &root.hold {
+        return format!("held: {accident}; limen release {name} carries it out");
+    }
+    if let Some((name, accident)) = &root.kept {
+        return format!("held: {accident}; limen release {name} lets it");
     }
     let troubled: Vec<_> = leaves
         .iter()
@@ -224,13 +268,14 @@ fn conditions(
             "lastTransitionTime": since})
     };
     let understood = root.federated.is_ok();
-    let all = understood && root.held.is_none() && synced == selected;
+    let held = root.hold.as_ref().or(root.kept.as_ref());
+    let all = understood && held.is_none() && synced == selected;
     let mut conditions = vec![
         make("Placed", understood, if understood { "Planned" } else { "NotUnderstood" }, ""),
         make("Synced", all, if all { "AllClusters" } else { "NotYet" }, message),
     ];
-    if let Some((reason, _)) = &root.held {
-        conditions.push(make("Held", true, "BlastRadius", &reason.to_string()));
+    if let Some((name, accident)) = held {
+        conditions.push(make("Held", true, "BlastRadius", &format!("{accident} (hold {name})")));
     }
     if let Some(why) = unserved {
         conditions.push(make("Served", false, "Traffic", why));

@@ -9,29 +9,33 @@ use limen_core::leaf::Leaf;
 use limen_core::reconcile::{Action, Held, Wanted, decide, differences};
 use serde_json::Value;
 
-use crate::fault::FaultKind;
+use crate::fault::MemberErrorKind;
 
 /// How many differing fields an Event names.
 pub(crate) const NAMED: usize = 3;
 
 /// What a member shall hold under one name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
+pub struct DesiredLeaf {
     /// The root that it is for.
     pub root_uid: Arc<str>,
+    /// Hub revision of the root.
+    pub revision: u64,
     /// What shall become of it.
-    pub want: Want,
+    pub desired: Desired,
 }
 
 /// What shall become of a leaf.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Want {
+pub enum Desired {
     /// It shall be there and look like this.
     Leaf {
         /// How it shall look.
         leaf: Arc<Leaf>,
         /// What to do about objects that are no leaves of ours.
         on_conflict: OnConflict,
+        /// Whether it is created where it is absent.
+        create: bool,
     },
     /// It shall be gone.
     Nothing,
@@ -52,6 +56,10 @@ pub struct Report {
     pub status: Option<Arc<Value>>,
     /// Whether that status is about the leaf as it shall be.
     pub current: bool,
+    /// Hash of the leaf that the member holds, when it is synced.
+    pub applied: Option<String>,
+    /// The leaf was adopted.
+    pub adopted: bool,
 }
 
 struct Entry {
@@ -67,7 +75,7 @@ struct Entry {
 /// Everything about the leaves of one member.
 pub(crate) struct Leaves {
     hub: String,
-    wishes: BTreeMap<Arc<ObjectId>, Wish>,
+    wishes: BTreeMap<Arc<ObjectId>, DesiredLeaf>,
     held: BTreeMap<Arc<ObjectId>, Entry>,
     /// Objects that are used as they are.
     shared: BTreeMap<Arc<ObjectId>, Arc<str>>,
@@ -77,7 +85,7 @@ pub(crate) struct Leaves {
     /// Leaves that the member has no room for: it has an object of its own. Said once.
     refused: BTreeSet<Arc<ObjectId>>,
     /// What has been said to be wrong with leaves since they were last well.
-    said: BTreeMap<Arc<ObjectId>, Vec<FaultKind>>,
+    said: BTreeMap<Arc<ObjectId>, Vec<MemberErrorKind>>,
 }
 
 impl Leaves {
@@ -98,7 +106,7 @@ impl Leaves {
         &self.hub
     }
 
-    pub(crate) fn wish(&mut self, id: Arc<ObjectId>, wish: Option<Wish>) {
+    pub(crate) fn wish(&mut self, id: Arc<ObjectId>, wish: Option<DesiredLeaf>) {
         self.shared.remove(&id);
         self.troubles.remove(&id);
         self.refused.remove(&id);
@@ -112,7 +120,7 @@ impl Leaves {
         }
     }
 
-    pub(crate) fn wished(&self, id: &ObjectId) -> Option<&Wish> {
+    pub(crate) fn wished(&self, id: &ObjectId) -> Option<&DesiredLeaf> {
         self.wishes.get(id)
     }
 
@@ -144,8 +152,8 @@ impl Leaves {
         if before.is_some_and(|before| newer(&before.held, &held)) {
             return;
         }
-        let leaf = match self.wishes.get(id).map(|wish| &wish.want) {
-            Some(Want::Leaf { leaf, .. }) if held.applied.as_deref() == Some(&leaf.hash) => {
+        let leaf = match self.wishes.get(id).map(|wish| &wish.desired) {
+            Some(Desired::Leaf { leaf, .. }) if held.applied.as_deref() == Some(&leaf.hash) => {
                 Some(leaf)
             }
             _ => None,
@@ -180,8 +188,10 @@ impl Leaves {
     /// again to know that this is how the leaf looks there.
     fn settle(&mut self, id: &Arc<ObjectId>) {
         let Some(entry) = self.held.get_mut(id) else { return };
-        match self.wishes.get(id).map(|wish| &wish.want) {
-            Some(Want::Leaf { leaf, .. }) if entry.held.applied.as_deref() == Some(&leaf.hash) => {
+        match self.wishes.get(id).map(|wish| &wish.desired) {
+            Some(Desired::Leaf { leaf, .. })
+                if entry.held.applied.as_deref() == Some(&leaf.hash) =>
+            {
                 entry.settled = Some(entry.held.fingerprint);
             }
             _ => entry.drift.clear(),
@@ -238,7 +248,7 @@ impl Leaves {
     }
 
     /// Notes that something is wrong with a leaf; true if that has not been said since it was well.
-    pub(crate) fn is_news(&mut self, id: &Arc<ObjectId>, fault: FaultKind) -> bool {
+    pub(crate) fn is_news(&mut self, id: &Arc<ObjectId>, fault: MemberErrorKind) -> bool {
         let said = self.said.entry(id.clone()).or_default();
         let news = !said.contains(&fault);
         if news {
@@ -254,7 +264,7 @@ impl Leaves {
 
     /// Whether it shall be gone, or ours no more.
     pub(crate) fn shall_go(&self, id: &ObjectId) -> bool {
-        self.wishes.get(id).is_some_and(|wish| !matches!(wish.want, Want::Leaf { .. }))
+        self.wishes.get(id).is_some_and(|wish| !matches!(wish.desired, Desired::Leaf { .. }))
     }
 
     pub(crate) fn share(&mut self, id: &Arc<ObjectId>, root_uid: Arc<str>) {
@@ -279,16 +289,16 @@ impl Leaves {
             return (Action::Keep, Vec::new());
         }
         let entry = self.held.get(id);
-        let wanted = match &wish.want {
-            Want::Leaf { leaf, on_conflict } => Wanted::Leaf {
+        let wanted = match &wish.desired {
+            Desired::Leaf { leaf, on_conflict, .. } => Wanted::Leaf {
                 leaf,
                 root_uid: &wish.root_uid,
                 on_conflict: *on_conflict,
                 settled: entry.and_then(|entry| entry.settled),
                 contained: false,
             },
-            Want::Nothing => Wanted::Nothing,
-            Want::Orphan => Wanted::Orphan,
+            Desired::Nothing => Wanted::Nothing,
+            Desired::Orphan => Wanted::Orphan,
         };
         let drift = entry.map(|entry| entry.drift.clone()).unwrap_or_default();
         (decide(&wanted, entry.map(|entry| &entry.held), &self.hub), drift)
@@ -305,20 +315,20 @@ impl Leaves {
         let wish = self.wishes.get(id);
         let (action, _) = self.action(id);
         let trouble = self.troubles.get(id).cloned();
-        let (state, message) = match wish.map(|wish| &wish.want) {
+        let (state, message) = match wish.map(|wish| &wish.desired) {
             None => (None, String::new()),
             Some(_) if trouble.is_some() => {
                 let (state, message) = trouble.unwrap_or_default();
                 (Some(state), message)
             }
-            Some(Want::Leaf { .. }) if action == Action::Keep => {
+            Some(Desired::Leaf { .. }) if action == Action::Keep => {
                 let shared = self.shared.contains_key(id);
                 let message =
                     if shared { "the cluster has its own, which is used as it is" } else { "" };
                 (Some(LeafState::Synced), message.to_owned())
             }
-            Some(Want::Leaf { .. }) => (Some(LeafState::Pending), String::new()),
-            Some(Want::Nothing | Want::Orphan) => (Some(LeafState::Deleting), String::new()),
+            Some(Desired::Leaf { .. }) => (Some(LeafState::Pending), String::new()),
+            Some(Desired::Nothing | Desired::Orphan) => (Some(LeafState::Deleting), String::new()),
         };
         let current = state == Some(LeafState::Synced) && entry.is_some_and(|entry| entry.observed);
         Report {
@@ -333,6 +343,10 @@ impl Leaves {
             message,
             status: entry.and_then(|entry| entry.status.clone()),
             current,
+            applied: entry
+                .filter(|_| state == Some(LeafState::Synced))
+                .and_then(|entry| entry.held.applied.clone()),
+            adopted: false,
         }
     }
 }
@@ -376,8 +390,8 @@ mod tests {
         let leaf = |hash: &str| {
             let object = json!({"spec": {"size": "one"}});
             let leaf = Arc::new(Leaf { object, hash: hash.to_owned() });
-            let want = Want::Leaf { leaf, on_conflict: OnConflict::Abort };
-            Some(Wish { root_uid: "root".into(), want })
+            let want = Desired::Leaf { leaf, on_conflict: OnConflict::Abort };
+            Some(DesiredLeaf { root_uid: "root".into(), revision: 0, desired: want })
         };
         for told_before in [false, true] {
             let mut leaves = Leaves::new("hub".to_owned());

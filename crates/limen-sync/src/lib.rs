@@ -29,13 +29,13 @@ mod watch;
 mod work;
 
 pub use discovery::lacks;
-pub use fault::{Fault, FaultKind};
+pub use fault::{MemberError, MemberErrorKind};
 pub use fence::Fence;
-pub use leaves::{Report, Want, Wish};
+pub use leaves::{Desired, DesiredLeaf, Report};
 pub use object_api::{ObjectApi, is_absent, object_path};
 pub use observe::{Observation, Observed, observe};
-pub use probe::{Nodes, Probed};
+pub use probe::{Description, Nodes};
 pub use queue::Queue;
-pub use syncer::{ApiVerdict, Notice, Syncer, SyncerOptions, What};
+pub use syncer::{ApiVerdict, MemberEvent, MemberNews, Syncer, SyncerOptions};
 pub use watch::{Seen, follow};
-pub use work::Did;
+pub use work::LeafChange;

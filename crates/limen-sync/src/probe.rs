@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use serde_json::Value;
 
-use crate::fault::Fault;
+use crate::fault::MemberError;
 use crate::object_api::ObjectApi;
 
 const PATIENCE: u64 = 3;
@@ -25,7 +25,7 @@ pub(crate) fn next(beat_from: Instant, now: Instant, every: Duration) -> Instant
 
 /// What a probe found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Probed {
+pub struct Description {
     /// The version that the member says it has.
     pub version: String,
     /// Where its nodes are.
@@ -42,26 +42,26 @@ pub struct Nodes {
 }
 
 /// Whether the API answers that it is well.
-pub(crate) async fn healthy(api: &ObjectApi) -> Result<(), Fault> {
+pub(crate) async fn healthy(api: &ObjectApi) -> Result<(), MemberError> {
     let answer = tokio::time::timeout(Duration::from_secs(PATIENCE), api.text("/readyz")).await;
-    answer.map_err(|_| Fault::timeout(PATIENCE))?.map(drop).map_err(Fault::from)
+    answer.map_err(|_| MemberError::timeout(PATIENCE))?.map(drop).map_err(MemberError::from)
 }
 
 /// What the member is.
-pub(crate) async fn describe(api: &ObjectApi) -> Result<Probed, Fault> {
+pub(crate) async fn describe(api: &ObjectApi) -> Result<Description, MemberError> {
     let answer = tokio::time::timeout(Duration::from_secs(PATIENCE), look(api)).await;
-    answer.map_err(|_| Fault::timeout(PATIENCE))?
+    answer.map_err(|_| MemberError::timeout(PATIENCE))?
 }
 
 /// Nodes may be forbidden to us, and then nothing is known of them.
-async fn look(api: &ObjectApi) -> Result<Probed, Fault> {
+async fn look(api: &ObjectApi) -> Result<Description, MemberError> {
     let version: Value = serde_json::from_str(&api.text("/version").await?).unwrap_or_default();
     let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
     let nodes = match api.text("/api/v1/nodes?limit=1000").await {
         Ok(text) => nodes(&serde_json::from_str(&text).unwrap_or_default()),
         Err(_) => Nodes::default(),
     };
-    Ok(Probed { version, nodes })
+    Ok(Description { version, nodes })
 }
 
 fn nodes(list: &Value) -> Nodes {

@@ -18,13 +18,13 @@ use limen_core::reconcile::Action;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::fault::{Fault, FaultKind};
-use crate::leaves::{Leaves, Report, Want, Wish};
+use crate::fault::{MemberError, MemberErrorKind};
+use crate::leaves::{Desired, DesiredLeaf, Leaves, Report};
 use crate::object_api::ObjectApi;
-use crate::probe::{self, Probed};
+use crate::probe::{self, Description};
 use crate::queue::Queue;
 use crate::watch::{Seen, follow_used};
-use crate::work::{Did, Outcome, Task};
+use crate::work::{LeafChange, Outcome, Task};
 
 /// How a member is synced.
 pub struct SyncerOptions {
@@ -49,37 +49,39 @@ pub struct SyncerOptions {
 
 /// News from one member.
 #[derive(Clone, Debug)]
-pub struct Notice {
+pub struct MemberEvent {
     /// The member.
     pub cluster: Arc<str>,
     /// Which connection to it tells this: a new one starts again from the beginning.
     pub connection: u64,
     /// What is new.
-    pub what: What,
+    pub what: MemberNews,
 }
 
 /// What is new.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum MemberNews {
     /// How far a leaf is.
     Leaf(Arc<ObjectId>, Report),
     /// Something was done about a leaf.
-    Did(Arc<ObjectId>, Did),
+    Changed(Arc<ObjectId>, LeafChange),
     /// Something could not be done about a leaf; said once for each reason.
-    Failed(Arc<ObjectId>, Fault),
+    Failed(Arc<ObjectId>, MemberError),
     /// Whether its API answers.
     Api(ApiVerdict),
     /// What the member is.
-    Described(Probed),
+    Described(Description),
     /// How many leaves it holds, and which kinds it does not know.
     Inventory {
         /// Leaves that it holds.
         leaves: usize,
         /// Kinds that it does not know.
-        missing: BTreeSet<String>,
+        missing: BTreeSet<Arc<Kind>>,
     },
     /// All leaves of a kind that it holds have been reported; none if it does not know the kind.
     Listed(Arc<Kind>),
+    /// Its watch or list fails.
+    Lost(Arc<Kind>, String),
 }
 
 /// Whether a member's API answers.
@@ -88,11 +90,11 @@ pub struct ApiVerdict {
     /// The verdict, with hysteresis.
     pub judged: Judged,
     /// What went wrong last, if something did.
-    pub fault: Option<Fault>,
+    pub fault: Option<MemberError>,
 }
 
 enum Command {
-    Wish(Arc<ObjectId>, Option<Wish>),
+    DesiredLeaf(Arc<ObjectId>, Option<DesiredLeaf>),
     Kind(Arc<Kind>),
 }
 
@@ -108,7 +110,7 @@ impl Syncer {
     pub fn start(
         api: ObjectApi,
         options: SyncerOptions,
-        notices: mpsc::UnboundedSender<Notice>,
+        notices: mpsc::UnboundedSender<MemberEvent>,
     ) -> Self {
         let (commands, received) = mpsc::unbounded_channel();
         let mut task = JoinSet::new();
@@ -117,9 +119,9 @@ impl Syncer {
     }
 
     /// Says what shall become of a leaf; nothing means that it is nobody's business any more.
-    pub fn wish(&self, leaf: Arc<ObjectId>, wish: Option<Wish>) {
+    pub fn desire(&self, leaf: Arc<ObjectId>, wish: Option<DesiredLeaf>) {
         // The task ends only with this handle.
-        let _ = self.commands.send(Command::Wish(leaf, wish));
+        let _ = self.commands.send(Command::DesiredLeaf(leaf, wish));
     }
 
     /// Watches a kind, of which there may be leaves at any time.
@@ -131,12 +133,12 @@ impl Syncer {
 struct Member {
     api: ObjectApi,
     options: SyncerOptions,
-    notices: mpsc::UnboundedSender<Notice>,
+    notices: mpsc::UnboundedSender<MemberEvent>,
     leaves: Leaves,
     queue: Queue<Arc<ObjectId>>,
     reported: BTreeMap<Arc<ObjectId>, Report>,
-    inventory: Option<(usize, BTreeSet<String>)>,
-    missing: BTreeSet<String>,
+    inventory: Option<(usize, BTreeSet<Arc<Kind>>)>,
+    missing: BTreeSet<Arc<Kind>>,
     /// Kinds that are followed, and whether they are used.
     watching: BTreeMap<Arc<Kind>, watch::Sender<bool>>,
     /// Kinds whose leaves have all been seen once.
@@ -152,10 +154,14 @@ struct Member {
     described: bool,
 }
 
-type Done = (Arc<ObjectId>, Result<Outcome, Fault>);
+type Done = (Arc<ObjectId>, Result<Outcome, MemberError>);
 
 impl Member {
-    fn new(api: ObjectApi, options: SyncerOptions, notices: mpsc::UnboundedSender<Notice>) -> Self {
+    fn new(
+        api: ObjectApi,
+        options: SyncerOptions,
+        notices: mpsc::UnboundedSender<MemberEvent>,
+    ) -> Self {
         Self {
             api,
             leaves: Leaves::new(options.hub.clone()),
@@ -240,7 +246,7 @@ impl Member {
 
     fn obey(&mut self, command: Command, tell: &mpsc::Sender<(Arc<Kind>, Seen)>) {
         match command {
-            Command::Wish(id, wish) => {
+            Command::DesiredLeaf(id, wish) => {
                 if wish.is_some() {
                     self.use_kind(&id.kind, tell);
                 }
@@ -275,7 +281,7 @@ impl Member {
         match seen {
             Seen::State(objects) => {
                 let mut before = self.leaves.of_kind(kind);
-                self.missing.remove(&kind.kind);
+                self.missing.remove(kind);
                 self.listed.insert(kind.clone());
                 for object in objects {
                     let id = self.leaves.known(identity(&object, kind));
@@ -287,7 +293,7 @@ impl Member {
                     self.leaves.unlisted(&id);
                     self.consider(&id);
                 }
-                self.say(What::Listed(kind.clone()));
+                self.say(MemberNews::Listed(kind.clone()));
             }
             Seen::Changed(object) => {
                 let id = self.leaves.known(identity(&object, kind));
@@ -303,14 +309,14 @@ impl Member {
                 self.consider(&id);
             }
             Seen::UnknownKind => {
-                self.missing.insert(kind.kind.clone());
+                self.missing.insert(kind.clone());
                 self.listed.insert(kind.clone());
                 for id in self.leaves.of_kind(kind) {
                     self.leaves.gone(&id);
                     self.leaves.absent(&id, "");
                     self.consider(&id);
                 }
-                self.say(What::Listed(kind.clone()));
+                self.say(MemberNews::Listed(kind.clone()));
             }
             // Probes find out whether the member can be reached at all.
             Seen::Lost(error) => {
@@ -324,7 +330,7 @@ impl Member {
     fn consider(&mut self, id: &Arc<ObjectId>) {
         let (action, _) = self.leaves.action(id);
         let wished = self.leaves.wished(id);
-        if wished.is_some() && self.missing.contains(&id.kind.kind) {
+        if wished.is_some() && self.missing.contains(&id.kind) {
             let message = format!(
                 "the cluster does not know {} ({}); install its CRD there",
                 id.kind.kind, id.kind.api_version
@@ -370,7 +376,7 @@ impl Member {
             true => drop(self.reported.remove(id)),
             false => drop(self.reported.insert(id.clone(), report.clone())),
         }
-        self.say(What::Leaf(id.clone(), report));
+        self.say(MemberNews::Leaf(id.clone(), report));
     }
 
     fn start_work(&mut self, work: &mut JoinSet<Done>) {
@@ -394,21 +400,21 @@ impl Member {
     }
 
     fn task(&self, id: &ObjectId) -> Option<Task> {
-        if self.missing.contains(&id.kind.kind) {
+        if self.missing.contains(&id.kind) {
             return None;
         }
         let wish = self.leaves.wished(id)?;
         let uid = || self.leaves.uid(id).unwrap_or_default().to_owned();
-        match (self.leaves.action(id), &wish.want) {
+        match (self.leaves.action(id), &wish.desired) {
             (
                 (Action::Create | Action::Adopt | Action::Refuse(_), _),
-                Want::Leaf { leaf, on_conflict },
+                Desired::Leaf { leaf, on_conflict, .. },
             ) => Some(Task::Place {
                 leaf: leaf.clone(),
                 root_uid: wish.root_uid.clone(),
                 on_conflict: *on_conflict,
             }),
-            ((Action::Update, drift), Want::Leaf { leaf, .. }) => {
+            ((Action::Update, drift), Desired::Leaf { leaf, .. }) => {
                 Some(Task::Update { leaf: leaf.clone(), drift })
             }
             ((Action::Delete, _), _) => Some(Task::Delete { uid: uid() }),
@@ -422,24 +428,24 @@ impl Member {
     }
 
     /// Notes how work went; true when the member should be probed at once.
-    fn finish(&mut self, id: &Arc<ObjectId>, outcome: Result<Outcome, Fault>) -> bool {
+    fn finish(&mut self, id: &Arc<ObjectId>, outcome: Result<Outcome, MemberError>) -> bool {
         let mut failed = false;
         let mut suspect = false;
         match outcome {
             Ok(Outcome::Holds(did, object)) => {
                 self.leaves.trouble(id, None);
                 self.leaves.observe(id, &object, true);
-                self.say(What::Did(id.clone(), did));
+                self.say(MemberNews::Changed(id.clone(), did));
                 // What is still there is looked at later and later.
                 failed = self.leaves.action(id).0 == Action::Wait;
             }
             Ok(Outcome::LetGo(did)) => {
                 self.leaves.trouble(id, None);
                 match did {
-                    Did::Released => self.leaves.gone(id),
+                    LeafChange::Released => self.leaves.gone(id),
                     _ => self.leaves.going(id),
                 }
-                self.say(What::Did(id.clone(), did));
+                self.say(MemberNews::Changed(id.clone(), did));
             }
             Ok(Outcome::Shared) => {
                 if let Some(root_uid) = self.leaves.wished(id).map(|wish| wish.root_uid.clone()) {
@@ -449,8 +455,9 @@ impl Member {
             Ok(Outcome::Refused(refusal)) => {
                 let message = refusal.to_string();
                 if self.leaves.refuse(id) {
-                    let fault = Fault { kind: FaultKind::Rejected, message: message.clone() };
-                    self.say(What::Failed(id.clone(), fault));
+                    let fault =
+                        MemberError { kind: MemberErrorKind::Rejected, message: message.clone() };
+                    self.say(MemberNews::Failed(id.clone(), fault));
                 }
                 self.leaves.trouble(id, Some((LeafState::Conflict, message)));
                 failed = true;
@@ -461,10 +468,10 @@ impl Member {
                 if fault.leaves_doubt() {
                     self.leaves.doubt(id);
                 }
-                suspect =
-                    fault.kind == FaultKind::Unreachable || fault.kind == FaultKind::Credential;
+                suspect = fault.kind == MemberErrorKind::Unreachable
+                    || fault.kind == MemberErrorKind::Credential;
                 if !suspect && self.leaves.is_news(id, fault.kind) {
-                    self.say(What::Failed(id.clone(), fault.clone()));
+                    self.say(MemberNews::Failed(id.clone(), fault.clone()));
                 }
                 self.leaves.trouble(id, Some((LeafState::Failed, fault.message)));
                 failed = true;
@@ -482,14 +489,15 @@ impl Member {
 
     fn judge(
         &mut self,
-        healthy: Result<(), Fault>,
-        described: Option<Probed>,
+        healthy: Result<(), MemberError>,
+        described: Option<Description>,
         tell: &mpsc::Sender<(Arc<Kind>, Seen)>,
     ) {
         let now = crate::clock::now_seconds();
         let before = self.verdict.clone();
         // An API that answers that it is not well does answer: leaves can be read and written.
-        let answers = healthy.as_ref().err().is_none_or(|fault| fault.kind == FaultKind::Busy);
+        let answers =
+            healthy.as_ref().err().is_none_or(|fault| fault.kind == MemberErrorKind::Busy);
         self.verdict = ApiVerdict {
             judged: before.judged.after(healthy.is_ok(), Thresholds::default(), now),
             fault: healthy.err(),
@@ -511,13 +519,13 @@ impl Member {
         }
         (self.reachable, self.answered) = (answers, answers);
         if before.judged != self.verdict.judged || before.fault != self.verdict.fault {
-            self.say(What::Api(self.verdict.clone()));
+            self.say(MemberNews::Api(self.verdict.clone()));
         }
         self.described |= described.is_some();
         // It may be another version that comes back.
         self.described &= self.verdict.judged.verdict != Verdict::Unhealthy;
         if let Some(described) = described {
-            self.say(What::Described(described));
+            self.say(MemberNews::Described(described));
         }
     }
 
@@ -532,14 +540,14 @@ impl Member {
         if known != Some((self.leaves.count(), &self.missing)) {
             let (leaves, missing) = (self.leaves.count(), self.missing.clone());
             self.inventory = Some((leaves, missing.clone()));
-            self.say(What::Inventory { leaves, missing });
+            self.say(MemberNews::Inventory { leaves, missing });
         }
     }
 
-    fn say(&self, what: What) {
+    fn say(&self, what: MemberNews) {
         // The hub may be stopping: then nobody listens any more.
         let SyncerOptions { cluster, connection, .. } = &self.options;
-        let notice = Notice { cluster: cluster.clone(), connection: *connection, what };
+        let notice = MemberEvent { cluster: cluster.clone(), connection: *connection, what };
         let _ = self.notices.send(notice);
     }
 }

@@ -8,7 +8,7 @@ use limen_core::leaf::{HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
 use limen_core::reconcile::{Action, Held, Refusal, Wanted, decide, differences};
 use serde_json::{Value, json};
 
-use crate::fault::Fault;
+use crate::fault::MemberError;
 use crate::leaves::NAMED;
 use crate::object_api::ObjectApi;
 
@@ -31,7 +31,7 @@ pub(crate) enum Task {
 
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Did {
+pub enum LeafChange {
     /// A leaf was already as it shall be.
     Found,
     /// A leaf was created.
@@ -51,9 +51,9 @@ pub enum Did {
 /// How it went.
 pub(crate) enum Outcome {
     /// The member holds this now.
-    Holds(Did, Value),
+    Holds(LeafChange, Value),
     /// The member holds it no longer, or not as ours.
-    LetGo(Did),
+    LetGo(LeafChange),
     /// The member has one of its own, which is used as it is.
     Shared,
     /// The member has one of its own, which is left alone.
@@ -71,7 +71,7 @@ impl Task {
         api: &ObjectApi,
         id: &ObjectId,
         hub: &str,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<Outcome, MemberError> {
         let work = async {
             match self {
                 Self::Place { leaf, root_uid, on_conflict } => {
@@ -79,12 +79,16 @@ impl Task {
                 }
                 Self::Update { leaf, drift } => {
                     let object = api.apply(id, &leaf.object).await?;
-                    let did = if drift.is_empty() { Did::Updated } else { Did::Corrected(drift) };
+                    let did = if drift.is_empty() {
+                        LeafChange::Updated
+                    } else {
+                        LeafChange::Corrected(drift)
+                    };
                     Ok(Outcome::Holds(did, object))
                 }
                 Self::Delete { uid } => {
                     api.delete(id, &uid).await?;
-                    Ok(Outcome::LetGo(Did::Deleted))
+                    Ok(Outcome::LetGo(LeafChange::Deleted))
                 }
                 Self::Release { uid } => {
                     let patch = json!({"metadata": {
@@ -92,21 +96,21 @@ impl Task {
                         "labels": {HUB_LABEL: null, ROOT_LABEL: null},
                         "annotations": {HASH_ANNOTATION: null}}});
                     api.merge(id, "", &patch).await?;
-                    Ok(Outcome::LetGo(Did::Released))
+                    Ok(Outcome::LetGo(LeafChange::Released))
                 }
                 Self::Look { uid } => {
                     let found = api.get(id).await?;
                     let ours =
                         found.filter(|object| object["metadata"]["labels"][HUB_LABEL] == hub);
                     Ok(match ours {
-                        Some(leaf) => Outcome::Holds(Did::Found, leaf),
+                        Some(leaf) => Outcome::Holds(LeafChange::Found, leaf),
                         None => Outcome::Absent { uid },
                     })
                 }
             }
         };
         let limit = Duration::from_secs(PATIENCE);
-        tokio::time::timeout(limit, work).await.map_err(|_| Fault::timeout(PATIENCE))?
+        tokio::time::timeout(limit, work).await.map_err(|_| MemberError::timeout(PATIENCE))?
     }
 }
 
@@ -117,29 +121,29 @@ async fn place(
     leaf: &Leaf,
     root_uid: &str,
     on_conflict: OnConflict,
-) -> Result<Outcome, Fault> {
+) -> Result<Outcome, MemberError> {
     // Mostly there is nothing, and then one request does it all.
     if let Some(object) = api.apply_new(id, &leaf.object).await? {
-        return Ok(Outcome::Holds(Did::Created, object));
+        return Ok(Outcome::Holds(LeafChange::Created, object));
     }
     let found = api.get(id).await?;
     let held = found.as_ref().map(Held::of);
     let drift = drift(leaf, found.as_ref(), held.as_ref());
     let wanted = Wanted::Leaf { leaf, root_uid, on_conflict, settled: None, contained: false };
     let did = match decide(&wanted, held.as_ref(), hub) {
-        Action::Create => Did::Created,
-        Action::Update if drift.is_empty() => Did::Updated,
-        Action::Update => Did::Corrected(drift),
-        Action::Adopt => Did::Adopted,
+        Action::Create => LeafChange::Created,
+        Action::Update if drift.is_empty() => LeafChange::Updated,
+        Action::Update => LeafChange::Corrected(drift),
+        Action::Adopt => LeafChange::Adopted,
         Action::Refuse(refusal) => return Ok(Outcome::Refused(refusal)),
         Action::Wait => return Ok(Outcome::MustWait),
         Action::Keep | Action::Delete | Action::Release => return Ok(Outcome::Shared),
     };
     let applied = api.apply(id, &leaf.object).await?;
     let version = held.map(|held| held.resource_version);
-    let same = matches!(did, Did::Updated | Did::Corrected(_))
+    let same = matches!(did, LeafChange::Updated | LeafChange::Corrected(_))
         && version == Some(Held::of(&applied).resource_version);
-    Ok(Outcome::Holds(if same { Did::Found } else { did }, applied))
+    Ok(Outcome::Holds(if same { LeafChange::Found } else { did }, applied))
 }
 
 /// What somebody has changed of a leaf that was there before anybody had told of it.

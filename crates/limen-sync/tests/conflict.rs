@@ -8,7 +8,7 @@ use kube::client::Body;
 use limen_api::LeafState;
 use limen_core::federated::{ObjectId, OnConflict};
 use limen_core::leaf::Leaf;
-use limen_sync::{ObjectApi, Syncer, SyncerOptions, Want, What, Wish};
+use limen_sync::{Desired, DesiredLeaf, MemberNews, ObjectApi, Syncer, SyncerOptions};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -59,8 +59,8 @@ async fn a_conflict_is_said_once_however_often_it_is_tried_again() {
     let namespace = Some("default".to_owned());
     let id = Arc::new(ObjectId { kind, namespace, name: "settings".to_owned() });
     let leaf = Arc::new(Leaf { object: object(), hash: "hash".to_owned() });
-    let want = Want::Leaf { leaf, on_conflict: OnConflict::Abort };
-    syncer.wish(id, Some(Wish { root_uid: "root-uid".into(), want }));
+    let want = Desired::Leaf { leaf, on_conflict: OnConflict::Abort };
+    syncer.desire(id, Some(DesiredLeaf { root_uid: "root-uid".into(), want }));
 
     let tried = async {
         let mut tries = 0;
@@ -71,8 +71,8 @@ async fn a_conflict_is_said_once_however_often_it_is_tried_again() {
     tokio::time::timeout(PATIENCE, tried).await.expect("it is not tried again");
     let notices: Vec<What> =
         std::iter::from_fn(|| noticed.try_recv().ok()).map(|notice| notice.what).collect();
-    let said = |what: &&What| matches!(what, What::Failed(_, fault) if fault.message.contains("onConflict"));
+    let said = |what: &&What| matches!(what, MemberNews::Failed(_, fault) if fault.message.contains("onConflict"));
     assert_eq!(notices.iter().filter(said).count(), 1, "{notices:?}");
-    let conflict = |what: &What| matches!(what, What::Leaf(_, report) if report.state == Some(LeafState::Conflict));
+    let conflict = |what: &What| matches!(what, MemberNews::Leaf(_, report) if report.state == Some(LeafState::Conflict));
     assert!(notices.iter().any(conflict), "{notices:?}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use kube::client::Body;
-use limen_sync::{Notice, ObjectApi, Seen, Syncer, SyncerOptions, What, follow};
+use limen_sync::{MemberEvent, MemberNews, ObjectApi, Seen, Syncer, SyncerOptions, follow};
 use tokio::sync::mpsc;
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
@@ -48,7 +48,7 @@ async fn a_list_or_a_watch_that_is_never_answered_is_given_up_and_tried_again() 
 }
 
 /// A syncer of one kind over a function that is a member.
-fn syncer(api: ObjectApi) -> (Syncer, mpsc::UnboundedReceiver<Notice>) {
+fn syncer(api: ObjectApi) -> (Syncer, mpsc::UnboundedReceiver<MemberEvent>) {
     let options = SyncerOptions {
         cluster: "asia-1".into(),
         connection: 1,
@@ -62,10 +62,10 @@ fn syncer(api: ObjectApi) -> (Syncer, mpsc::UnboundedReceiver<Notice>) {
     (Syncer::start(api, options, tell), notices)
 }
 
-async fn listed(notices: &mut mpsc::UnboundedReceiver<Notice>) {
+async fn listed(notices: &mut mpsc::UnboundedReceiver<MemberEvent>) {
     let listed = async {
         while let Some(notice) = notices.recv().await {
-            if matches!(notice.what, What::Listed(_)) {
+            if matches!(notice.what, MemberNews::Listed(_)) {
                 return;
             }
         }
@@ -150,7 +150,9 @@ async fn a_member_that_is_well_and_did_not_say_what_it_is_is_asked_again() {
     let (_syncer, mut notices) = syncer(ObjectApi::new(kube::Client::new(service, "default")));
     let described = async {
         loop {
-            if let What::Described(found) = notices.recv().await.expect("somebody speaks").what {
+            if let MemberNews::Described(found) =
+                notices.recv().await.expect("somebody speaks").what
+            {
                 return found.version;
             }
         }

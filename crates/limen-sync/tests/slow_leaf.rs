@@ -7,7 +7,7 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use limen_core::federated::{ObjectId, OnConflict};
 use limen_core::leaf::Leaf;
-use limen_sync::{ObjectApi, Syncer, SyncerOptions, Want, What, Wish};
+use limen_sync::{Desired, DesiredLeaf, MemberNews, ObjectApi, Syncer, SyncerOptions};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -59,7 +59,9 @@ async fn it_does_not_hurry_the_others_nor_make_them_say_again_what_they_said() {
     let syncer = Syncer::start(member(writes), options, notices);
     // What a list says is a reason to look at leaves at once.
     let listed = async {
-        while !matches!(noticed.recv().await.expect("somebody speaks").what, What::Listed(_)) {}
+        while !matches!(noticed.recv().await.expect("somebody speaks").what, MemberNews::Listed(_))
+        {
+        }
     };
     tokio::time::timeout(PATIENCE, listed).await.expect("the kind is never listed");
     for name in ["rejected", "slow"] {
@@ -67,8 +69,8 @@ async fn it_does_not_hurry_the_others_nor_make_them_say_again_what_they_said() {
         let id = Arc::new(ObjectId { kind: kind.clone(), namespace, name: name.to_owned() });
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         let leaf = Arc::new(Leaf { object, hash: "hash".to_owned() });
-        let want = Want::Leaf { leaf, on_conflict: OnConflict::Abort };
-        syncer.wish(id, Some(Wish { root_uid: "root-uid".into(), want }));
+        let want = Desired::Leaf { leaf, on_conflict: OnConflict::Abort };
+        syncer.desire(id, Some(DesiredLeaf { root_uid: "root-uid".into(), want }));
     }
 
     let mut tries = Vec::new();
@@ -87,6 +89,7 @@ async fn it_does_not_hurry_the_others_nor_make_them_say_again_what_they_said() {
     }
     let notices: Vec<What> =
         std::iter::from_fn(|| noticed.try_recv().ok()).map(|notice| notice.what).collect();
-    let said = |what: &&What| matches!(what, What::Failed(leaf, _) if leaf.name == "rejected");
+    let said =
+        |what: &&What| matches!(what, MemberNews::Failed(leaf, _) if leaf.name == "rejected");
     assert_eq!(notices.iter().filter(said).count(), 1, "{notices:?}");
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use limen_core::federated::{Federated, Kind, OnConflict, OnDelete, Placement};
+use limen_core::leaf::HUB_LABEL;
 use limen_core::rollout::Wave;
 use limen_core::selector::{Labels, Selector};
 use serde_json::Value;
@@ -63,18 +64,20 @@ fn belongs_to_the_cluster(object: &Value, kind: &Kind) -> bool {
         .into_iter()
         .flatten()
         .any(|owner| owner["controller"] == true);
-    let made_by_cluster = match kind.kind.as_str() {
-        "Namespace" => name == "default",
-        "Service" => namespace == "default" && name == "kubernetes",
-        "ConfigMap" => name == "kube-root-ca.crt",
-        "Secret" => object["type"].as_str().is_some_and(|secret_type| {
+    let made_by_cluster = match (kind.group(), kind.kind.as_str()) {
+        ("", "Namespace") => name == "default",
+        ("", "Service") => namespace == "default" && name == "kubernetes",
+        ("", "ConfigMap") => name == "kube-root-ca.crt",
+        ("", "Secret") => object["type"].as_str().is_some_and(|secret_type| {
             ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"]
                 .contains(&secret_type)
         }),
         _ => false,
     };
     let ours = [NAMESPACE, GATEWAYS].contains(&namespace);
-    controlled || made_by_cluster || ours || namespace.starts_with("kube-")
+    // A hub that is a member of another, or of itself, has leaves that are nobody's roots.
+    let leaf = metadata["labels"][HUB_LABEL].is_string();
+    leaf || controlled || made_by_cluster || ours || namespace.starts_with("kube-")
 }
 
 /// Whether a policy of the same namespace is about an object.
@@ -177,11 +180,11 @@ pub fn federate(
 
 /// What is done about objects that a member already has, if nobody says.
 pub(super) fn on_conflict(kind: &Kind, said: Option<OnConflictSpec>) -> OnConflict {
-    match (said, kind.kind.as_str()) {
-        (Some(OnConflictSpec::Adopt), _) => OnConflict::Adopt,
-        (Some(OnConflictSpec::Abort), _) => OnConflict::Abort,
-        (None, "Ingress" | "Service") => OnConflict::Adopt,
-        (None, "Namespace") => OnConflict::Share,
-        (None, _) => OnConflict::Abort,
+    match (said, kind.group(), kind.kind.as_str()) {
+        (Some(OnConflictSpec::Adopt), ..) => OnConflict::Adopt,
+        (Some(OnConflictSpec::Abort), ..) => OnConflict::Abort,
+        (None, "networking.k8s.io", "Ingress") => OnConflict::Adopt,
+        (None, "", "Namespace") => OnConflict::Share,
+        (None, ..) => OnConflict::Abort,
     }
 }

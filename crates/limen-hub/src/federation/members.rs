@@ -1,17 +1,20 @@
 //! Members: their clients, and what they tell.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use limen_api::Tombstone;
+use limen_api::{LeafState, Tombstone};
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
-use limen_sync::{Notice, ObjectApi, Report, Syncer, SyncerOptions, Want, What};
+use limen_core::lifecycle::{Reason, Standing};
+use limen_core::merge::is_terminal;
+use limen_sync::{Desired, MemberEvent, MemberNews, ObjectApi, Report, Syncer, SyncerOptions};
 use tokio::task::JoinSet;
 
-use super::planning::last_wish;
+use super::tombstones::{last_desire, leaf_of};
 use super::{Record, World};
 use crate::clusters::Member;
 use crate::connect::SecretData;
@@ -34,11 +37,20 @@ impl World {
             }
             self.started = Some(Instant::now());
             self.remember_records();
+            self.count_terminating();
+            self.holds.retain(|uid, id| {
+                let known = self.roots.get(id).is_some_and(|root| root.uid() == uid);
+                let buried = |stone: &Tombstone| stone.root_uid == uid;
+                let buried = |member: &Member| member.tombstones.iter().any(buried);
+                known || self.members.values().any(buried)
+            });
+            self.write_holds();
         }
         if std::mem::take(&mut self.reconnect) {
             self.connect(connections);
         }
         self.plan_dirty();
+        self.end_returns();
     }
 
     /// Makes a client for each member whose address or credential has changed.
@@ -70,10 +82,10 @@ impl World {
 
     pub(super) fn connected(&mut self, made: Connected) {
         let kinds = self.leaf_kinds();
-        let wished = |(id, root): (&Arc<ObjectId>, &Root)| {
-            Some((self.leaf_of(id), root.wishes.get(&made.cluster)?.clone()))
+        let desired = |(id, root): (&Arc<ObjectId>, &Root)| {
+            Some((self.leaf_of(id), root.desired.get(&made.cluster)?.clone()))
         };
-        let wishes: Vec<_> = self.roots.iter().filter_map(wished).collect();
+        let desired: Vec<_> = self.roots.iter().filter_map(desired).collect();
         let Some(member) = self.members.get_mut(&made.cluster) else { return };
         // Two may be under way, and the older one may take longer.
         if member.awaited != made.connection {
@@ -104,8 +116,8 @@ impl World {
                 for kind in &self.used {
                     syncer.watch(kind.clone());
                 }
-                for (leaf, wish) in wishes {
-                    syncer.wish(Arc::new(leaf), Some(wish));
+                for (leaf, desired) in desired {
+                    syncer.desire(Arc::new(leaf), Some(desired));
                 }
                 member.syncer = Some(syncer);
             }
@@ -114,25 +126,25 @@ impl World {
         self.all_dirty();
     }
 
-    pub(super) fn notice(&mut self, notice: Notice) {
+    pub(super) fn notice(&mut self, notice: MemberEvent) {
         let cluster = notice.cluster;
         let heard = |member: &Member| member.connection == notice.connection;
         if !self.members.get(&cluster).is_some_and(heard) {
             return;
         }
         match notice.what {
-            What::Leaf(leaf, report) => self.leaf_reported(&cluster, leaf, report),
-            What::Did(leaf, did) => {
+            MemberNews::Leaf(leaf, report) => self.leaf_reported(&cluster, leaf, report),
+            MemberNews::Changed(leaf, did) => {
                 if let Some(root) = self.root_of(&leaf) {
                     root.did(&cluster, &leaf, &did);
                     self.record_owner(&leaf);
                 }
             }
-            What::Failed(leaf, fault) => {
+            MemberNews::Failed(leaf, fault) => {
                 if let Some(root) = self.root_of(&leaf) {
                     let deleting = matches!(
-                        root.wishes.get(&cluster).map(|wish| &wish.want),
-                        Some(Want::Nothing | Want::Orphan)
+                        root.desired.get(&cluster).map(|sent| &sent.desired),
+                        Some(Desired::Nothing | Desired::Orphan)
                     );
                     let held =
                         root.reports.get(&cluster).is_some_and(|known| known.held_for.is_some());
@@ -145,22 +157,20 @@ impl World {
                     self.record_owner(&leaf);
                 }
             }
-            What::Api(verdict) => {
+            MemberNews::Api(verdict) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 let was = member.away();
-                let before = member.verdict.as_ref().map(|before| before.judged);
-                if let Some(before) = before
-                    && before.verdict == Verdict::Unhealthy
-                    && verdict.judged.verdict == Verdict::Healthy
+                if verdict.judged.verdict == Verdict::Healthy
+                    && let Some(since) = member.away_since()
                 {
-                    member.returned_after = Some(verdict.judged.since - before.since);
+                    member.returned_after = Some(verdict.judged.since - since);
                 }
                 member.verdict = Some(verdict);
                 if member.away() != was {
                     // What it holds is stale now, or fresh again; deletions may go on.
                     let concerned = self.roots.iter().filter(|(_, root)| {
                         root.reports.contains_key(&cluster)
-                            || root.wishes.contains_key(&cluster)
+                            || root.desired.contains_key(&cluster)
                             || root.is_going()
                     });
                     let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
@@ -168,27 +178,43 @@ impl World {
                 }
                 self.record_member(&cluster);
             }
-            What::Described(probed) => {
+            MemberNews::Described(probed) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 member.probed = Some(probed);
                 self.record_member(&cluster);
             }
-            What::Inventory { leaves, missing } => {
+            MemberNews::Inventory { leaves, missing } => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 (member.leaves, member.missing) = (Some(leaves), missing);
                 self.record_member(&cluster);
             }
-            What::Listed(kind) => {
+            MemberNews::Listed(kind) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 member.listed.insert(kind.clone());
+                let regained = member.lost.remove(&kind);
                 if member.leaving().is_some() {
                     self.record_member(&cluster);
                 }
+                self.hold_tombstones(&cluster);
                 self.obey_tombstones(&cluster, &kind);
                 // Deletions wait until it is certain what the member holds.
-                let going = self.roots.iter().filter(|(_, root)| root.is_going());
-                let going: Vec<_> = going.map(|(id, _)| id.clone()).collect();
-                self.dirty.extend(going);
+                let concerned = self.roots.iter().filter(|(id, root)| {
+                    let presumed = root.memory.holders.contains(&cluster);
+                    root.is_going() || ((presumed || regained) && self.leaf_of(id).kind == kind)
+                });
+                let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
+                self.dirty.extend(concerned);
+            }
+            MemberNews::Lost(kind, error) => {
+                let Some(member) = self.members.get_mut(&cluster) else { return };
+                tracing::warn!(%cluster, kind = kind.kind, error, "cannot watch a kind");
+                member.lost.insert(kind.clone());
+                let concerned = self.roots.keys().filter(|id| self.leaf_of(id).kind == kind);
+                let concerned: Vec<_> = concerned.cloned().collect();
+                for id in concerned {
+                    self.record_later(&id);
+                }
+                self.record_member(&cluster);
             }
         }
     }
@@ -203,14 +229,22 @@ impl World {
         let nothing = report.state.is_none() && report.held_for.is_none();
         let waves = root.federated.as_ref().is_ok_and(|federated| !federated.waves.is_empty());
         let presence = root.reports.get(cluster).is_some_and(|before| before.held_for.is_some());
-        let wish = root.wishes.get(cluster);
-        let wanted = wish.is_some_and(|wish| matches!(wish.want, Want::Leaf { .. }));
+        let sent = root.desired.get(cluster);
+        let wanted = sent.is_some_and(|sent| matches!(sent.desired, Desired::Leaf { .. }));
+        let ended = report.status.as_ref().is_some_and(|status| is_terminal(&leaf.kind, status));
+        if ended && report.held_for.as_deref() == Some(root.uid()) {
+            root.memory.ended_in.insert(cluster.clone());
+        }
+        let is_scaler = leaf.kind.kind == "HorizontalPodAutoscaler";
+        let synced = |report: &Report| report.state == Some(LeafState::Synced);
+        let rescaled = is_scaler
+            && root.reports.get(cluster).is_some_and(synced) != (synced(&report) && !nothing);
         // A leaf that came or went unasked, the end of a deletion, and any progress of a wave may
         // change what is wished.
         if waves
             || root.being_deleted()
             || (presence != report.held_for.is_some() && !wanted)
-            || wish.is_none()
+            || sent.is_none()
             || nothing
         {
             self.dirty.insert(id.clone());
@@ -218,16 +252,17 @@ impl World {
         match nothing {
             true => {
                 root.reports.remove(cluster);
-                if root
-                    .wishes
-                    .get(cluster)
-                    .is_some_and(|wish| !matches!(wish.want, Want::Leaf { .. }))
-                {
-                    root.wishes.remove(cluster);
+                let sent = root.desired.get(cluster);
+                if sent.is_some_and(|sent| !matches!(sent.desired, Desired::Leaf { .. })) {
+                    root.desired.remove(cluster);
                 }
             }
             false => drop(root.reports.insert(cluster.clone(), report)),
         }
+        if rescaled {
+            self.scaler_reported(&id);
+        }
+        let Some(root) = self.roots.get(&id) else { return };
         // What is under way is worth a record only if it takes long; what is done is, at once.
         match (before, root.is_synced()) {
             (false, true) => self.record_now(&id),
@@ -245,10 +280,43 @@ impl World {
         let Some(member) = self.members.get(cluster) else { return };
         let Some(syncer) = &member.syncer else { return };
         for tombstone in &member.tombstones {
-            let leaf = stands_for(tombstone);
+            let leaf = leaf_of(tombstone);
             let elses = self.owners.contains_key(&leaf) || member.unowned.contains_key(&leaf);
-            if *leaf.kind == *kind && !elses {
-                syncer.wish(Arc::new(leaf), Some(last_wish(tombstone)));
+            if *leaf.kind == *kind && !elses && !self.is_held(tombstone, cluster) {
+                syncer.desire(Arc::new(leaf), Some(last_desire(tombstone)));
+            }
+        }
+    }
+
+    /// Whether a person has to release a tombstone in a member first.
+    fn is_held(&self, tombstone: &Tombstone, cluster: &Arc<str>) -> bool {
+        let there = BTreeSet::from([cluster.clone()]);
+        self.holds.standing(&tombstone.root_uid, &there) == Standing::Waits
+    }
+
+    /// A member that returns from a long absence with many tombstones is not emptied unasked.
+    fn hold_tombstones(&mut self, cluster: &Arc<str>) {
+        let Some(member) = self.members.get(cluster) else { return };
+        let stones: Vec<_> = member.tombstones.iter().filter(|stone| !stone.release).collect();
+        if !member.returned_unjudged() || stones.len() <= self.options.limits.always {
+            return;
+        }
+        let reason = Reason::MemberReturned(cluster.clone());
+        let now = limen_sync::clock::now_seconds();
+        for stone in stones {
+            let there = BTreeSet::from([cluster.clone()]);
+            if self.holds.standing(&stone.root_uid, &there) == Standing::Free {
+                self.holds.hold(&reason, (&leaf_of(stone), &stone.root_uid), there, now);
+            }
+        }
+        self.write_holds();
+    }
+
+    /// Sends what tombstones say that a person has released.
+    pub(super) fn obey_released_tombstones(&self) {
+        for (name, member) in self.members.iter().filter(|(_, member)| !member.away()) {
+            for kind in &member.listed {
+                self.obey_tombstones(name, kind);
             }
         }
     }
@@ -257,19 +325,22 @@ impl World {
     fn unowned_reported(&mut self, cluster: &Arc<str>, leaf: Arc<ObjectId>, report: Report) {
         let Some(member) = self.members.get_mut(cluster) else { return };
         let Some(root_uid) = report.held_for.clone() else {
-            let done = member.tombstones.extract_if(.., |tombstone| is_about(tombstone, &leaf));
-            for tombstone in done {
+            let is_about = |tombstone: &mut Tombstone| leaf_of(tombstone) == *leaf;
+            for tombstone in member.tombstones.extract_if(.., is_about) {
+                self.holds.leaf_gone(&tombstone.root_uid, cluster);
                 self.graves.bury(tombstone, Instant::now());
             }
             member.unowned.remove(&leaf);
+            self.write_holds();
             return self.record_member(cluster);
         };
-        let waits =
-            |tombstone: &&Tombstone| is_about(tombstone, &leaf) && *tombstone.root_uid == *root_uid;
+        let waits = |stone: &&Tombstone| leaf_of(stone) == *leaf && *stone.root_uid == *root_uid;
         let buried = self.graves.of(&root_uid).filter(waits);
         if let Some(tombstone) = member.tombstones.iter().find(waits).or(buried) {
-            if let (None, Some(syncer)) = (report.state, &member.syncer) {
-                syncer.wish(leaf, Some(last_wish(tombstone)));
+            let there = BTreeSet::from([cluster.clone()]);
+            let held = self.holds.standing(&root_uid, &there) == Standing::Waits;
+            if let (None, Some(syncer), false) = (report.state, &member.syncer, held) {
+                syncer.desire(leaf, Some(last_desire(tombstone)));
             }
             return;
         }
@@ -292,22 +363,4 @@ impl World {
             self.record_later(&owner);
         }
     }
-}
-
-/// The leaf that a tombstone stands for.
-fn stands_for(tombstone: &Tombstone) -> ObjectId {
-    let Tombstone { api_version, kind, plural, namespace, name, .. } = tombstone;
-    ObjectId {
-        kind: limen_api::kind((api_version, kind, plural, namespace.is_some())),
-        namespace: namespace.clone(),
-        name: name.clone(),
-    }
-}
-
-/// Whether a tombstone stands for a leaf, of whichever root.
-fn is_about(tombstone: &Tombstone, leaf: &ObjectId) -> bool {
-    tombstone.kind == leaf.kind.kind
-        && tombstone.api_version == leaf.kind.api_version
-        && tombstone.namespace == leaf.namespace
-        && tombstone.name == leaf.name
 }

@@ -4,16 +4,22 @@
 //! some roots or members *dirty*; a dirty root is planned anew and its wishes are sent, a dirty
 //! record is written. Nothing here waits for the network.
 
+mod deletion;
 mod graves;
+mod holds;
+mod interpret;
 mod members;
 mod news;
 mod planning;
 mod questions;
+mod removals;
+mod scaling;
 #[cfg(test)]
 mod tests;
+mod tombstones;
 mod writing;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,17 +28,20 @@ use tokio::time::Instant;
 use limen_api::PlacementPolicy;
 use limen_api::dialect::Home;
 use limen_core::federated::{Kind, ObjectId};
-use limen_core::hold::Limits;
+use limen_core::lifecycle::Limits;
 use limen_core::placement::Clusters;
 use limen_core::selector::Labels;
-use limen_sync::{Notice, ObjectApi, Queue, Seen};
+use limen_sync::{MemberEvent, ObjectApi, Queue, Seen};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::graves::Graves;
+use self::holds::Holds;
 pub(crate) use self::news::secret_data;
+use self::removals::LedgerState;
+use self::scaling::Scaling;
 use crate::clusters::Members;
 use crate::connect::SecretData;
 use crate::connections::Connections;
@@ -49,15 +58,12 @@ const UNDER_WAY: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long members may take, after a start, to be looked at before what was known is replaced.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
-/// Deletions within this time count as one.
+/// The longest time without a look at the clock.
 const MOMENT: Duration = Duration::from_secs(10);
 /// Members are connected and probed first.
 const FIRST_RENEWAL: Duration = Duration::from_secs(2);
 /// How long writes to the hub may take to end when the federation ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
-/// A member that was away for longer may hold what nobody remembers.
-const LONG_AWAY: i64 = 3600;
-
 /// How to federate.
 pub struct FederationOptions {
     /// The hub's API.
@@ -127,6 +133,10 @@ enum Record {
     Member(Arc<str>),
     /// A policy, by namespace and name.
     Policy((String, String)),
+    /// The object of a hold.
+    Hold(Arc<str>),
+    /// The ledger of removals.
+    Ledger,
 }
 
 struct World {
@@ -141,7 +151,7 @@ struct World {
     started: Option<Instant>,
     watchers: JoinSet<()>,
     tell: mpsc::Sender<(Arc<Kind>, Seen)>,
-    notices: mpsc::UnboundedSender<Notice>,
+    notices: mpsc::UnboundedSender<MemberEvent>,
 
     front: Arc<Front>,
     members: Members,
@@ -161,8 +171,13 @@ struct World {
     owners: BTreeMap<ObjectId, Arc<ObjectId>>,
     /// Who else claims a leaf, and may have it when its owner is no root any more.
     rivals: BTreeMap<ObjectId, BTreeSet<Arc<ObjectId>>>,
-    /// Workloads whose replicas a HorizontalPodAutoscaler keeps, by that.
-    scaled: BTreeMap<(String, String, String), Arc<ObjectId>>,
+    scaling: Scaling,
+    /// Policies that cannot be read, with the error.
+    unreadable_policies: BTreeMap<(String, String), String>,
+    /// Namespaces that are being deleted, with the number of roots that were in them.
+    terminating: BTreeMap<String, usize>,
+    /// Kinds that planning depends on and that cannot be read: nothing is planned meanwhile.
+    lost_inputs: BTreeSet<Arc<Kind>>,
 
     dirty: BTreeSet<Arc<ObjectId>>,
     /// Roots that were deleted perhaps unseen.
@@ -171,8 +186,8 @@ struct World {
     records: Queue<Record>,
     /// What an earlier hub wrote about roots, until roots know it.
     records_before: Option<BTreeMap<ObjectId, Box<str>>>,
-    /// When leaves were deleted, for the blast radius.
-    removals: VecDeque<(Instant, usize)>,
+    holds: Holds,
+    ledger: LedgerState,
     graves: Graves,
 }
 
@@ -204,12 +219,16 @@ impl World {
             roots: BTreeMap::new(),
             owners: BTreeMap::new(),
             rivals: BTreeMap::new(),
-            scaled: BTreeMap::new(),
+            scaling: Scaling::default(),
+            unreadable_policies: BTreeMap::new(),
+            terminating: BTreeMap::new(),
+            lost_inputs: BTreeSet::new(),
             dirty: BTreeSet::new(),
             unsure: Vec::new(),
             next_renewal: Instant::now() + FIRST_RENEWAL,
             records: Queue::default(),
-            removals: VecDeque::new(),
+            holds: Holds::default(),
+            ledger: LedgerState::default(),
             graves: Graves::default(),
         }
     }

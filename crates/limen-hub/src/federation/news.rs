@@ -7,23 +7,26 @@ use tokio::time::Instant;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use limen_api::dialect::identity;
-use limen_api::{Cluster, FederatedType, NAMESPACE, PlacementPolicy};
+use limen_api::{Cluster, FederatedType, HeldRoot, Hold, NAMESPACE, PlacementPolicy};
 use limen_core::federated::{Kind, ObjectId};
 use limen_sync::Seen;
 use serde_json::Value;
 
+use super::removals::LEDGER;
 use super::{GATHER, Record, World};
 use crate::clusters::{Member, facts};
 use crate::connect::SecretData;
-use crate::kinds::{Source, leaf_kind};
+use crate::kinds::{Source, Sources, leaf_kind};
+use crate::roots::Root;
 
 const GROUP: &str = "limen.dev/v1alpha1";
 
 /// The kinds of Limen's own that the hub watches.
-pub(super) fn own_kinds() -> [Arc<Kind>; 3] {
+pub(super) fn own_kinds() -> [Arc<Kind>; 4] {
     [
         limen_api::kind((GROUP, "Cluster", "clusters", false)),
         limen_api::kind((GROUP, "FederatedType", "federatedtypes", false)),
+        limen_api::kind((GROUP, "Hold", "holds", false)),
         limen_api::kind((GROUP, "PlacementPolicy", "placementpolicies", true)),
     ]
 }
@@ -42,12 +45,16 @@ impl World {
                     self.gone(&id);
                 }
                 self.listed.insert(kind.clone());
+                self.lost_inputs.remove(kind);
             }
             Seen::Changed(object) => self.changed(kind, object),
             Seen::Gone(object) => self.gone(&identity(&object, kind)),
             Seen::UnknownKind => drop(self.listed.insert(kind.clone())),
             Seen::Lost(error) => {
-                tracing::warn!(kind = kind.kind, %error, "the hub cannot be watched; trying again");
+                tracing::warn!(kind = kind.kind, %error, "cannot watch the hub; retrying");
+                if is_input(kind, &self.sources) {
+                    self.lost_inputs.insert(kind.clone());
+                }
             }
         }
     }
@@ -60,13 +67,16 @@ impl World {
             "Cluster" if kind.api_version == GROUP => {
                 self.members.keys().map(|name| cluster_wide(name)).collect()
             }
+            "Hold" if kind.api_version == GROUP => {
+                self.holds.names().map(|name| cluster_wide(name)).collect()
+            }
             "PlacementPolicy" if kind.api_version == GROUP => {
                 let id = |(namespace, name): &(String, String)| ObjectId {
                     kind: kind.clone(),
                     namespace: Some(namespace.clone()),
                     name: name.clone(),
                 };
-                self.policies.keys().map(id).collect()
+                self.policies.keys().chain(self.unreadable_policies.keys()).map(id).collect()
             }
             _ => {
                 let roots = self.roots.keys().map(|id| &**id);
@@ -79,6 +89,7 @@ impl World {
         match (kind.api_version.as_str(), kind.kind.as_str()) {
             (GROUP, "Cluster") => self.cluster_changed(object),
             (GROUP, "FederatedType") => self.type_changed(object),
+            (GROUP, "Hold") => self.hold_changed(object),
             (GROUP, "PlacementPolicy") => self.policy_changed(object),
             _ => self.source_changed(kind, object),
         }
@@ -91,15 +102,21 @@ impl World {
                 self.clusters.remove(&id.name);
                 for root in self.roots.values_mut() {
                     root.reports.remove(id.name.as_str());
-                    root.wishes.remove(id.name.as_str());
+                    root.desired.remove(id.name.as_str());
                 }
                 self.all_dirty();
+            }
+            (GROUP, "Hold") => {
+                self.holds.object_gone(&id.name);
+                self.write_holds();
             }
             // Its objects stay federated until the hub starts anew: nothing is deleted by accident.
             (GROUP, "FederatedType") => {}
             (GROUP, "PlacementPolicy") => {
                 let namespace = id.namespace.clone().unwrap_or_default();
-                self.policies.remove(&(namespace.clone(), id.name.clone()));
+                let key = (namespace.clone(), id.name.clone());
+                self.policies.remove(&key);
+                self.unreadable_policies.remove(&key);
                 self.namespace_dirty(&namespace);
             }
             _ => self.source_gone(id),
@@ -148,10 +165,19 @@ impl World {
     }
 
     fn policy_changed(&mut self, object: Value) {
-        let Ok(policy) = serde_json::from_value::<PlacementPolicy>(object) else { return };
-        let namespace = policy.metadata.namespace.clone().unwrap_or_default();
-        let name = policy.metadata.name.clone().unwrap_or_default();
-        let key = (namespace.clone(), name);
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let key = (text("namespace"), text("name"));
+        let namespace = key.0.clone();
+        let policy = match serde_json::from_value::<PlacementPolicy>(object) {
+            Ok(policy) => policy,
+            Err(error) => {
+                self.unreadable_policies.insert(key, format!("cannot be read: {error}"));
+                return self.namespace_dirty(&namespace);
+            }
+        };
+        if self.unreadable_policies.remove(&key).is_some() {
+            self.namespace_dirty(&namespace);
+        }
         let old = self.policies.insert(key.clone(), policy.clone());
         self.records.push_later(Record::Policy(key), Instant::now() + GATHER);
         if old.is_none_or(|old| old.spec != policy.spec) {
@@ -161,8 +187,8 @@ impl World {
 
     fn source_changed(&mut self, kind: &Arc<Kind>, object: Value) {
         let id = identity(&object, kind);
-        match kind.kind.as_str() {
-            "Namespace" => {
+        match (kind.group(), kind.kind.as_str()) {
+            ("", "Namespace") => {
                 let labels = serde_json::from_value(object["metadata"]["labels"].clone());
                 let labels = labels.unwrap_or_default();
                 if self.namespaces.insert(id.name.clone(), labels)
@@ -170,8 +196,17 @@ impl World {
                 {
                     self.namespace_dirty(&id.name.clone());
                 }
+                self.namespace_phase(&id.name, &object);
             }
-            "Secret" if id.namespace.as_deref() == Some(NAMESPACE) => {
+            ("", "ConfigMap")
+                if id.namespace.as_deref() == Some(NAMESPACE) && id.name == LEDGER =>
+            {
+                if self.started.is_none() {
+                    self.ledger.read(&object);
+                }
+                return;
+            }
+            ("", "Secret") if id.namespace.as_deref() == Some(NAMESPACE) => {
                 self.secrets.insert(id.name.clone(), secret_data(&object));
                 self.reconnect = true;
                 return;
@@ -190,13 +225,15 @@ impl World {
     }
 
     fn source_gone(&mut self, id: &ObjectId) {
-        if id.kind.kind == "Secret" && id.namespace.as_deref() == Some(NAMESPACE) {
+        let core = id.kind.group().is_empty();
+        if core && id.kind.kind == "Secret" && id.namespace.as_deref() == Some(NAMESPACE) {
             self.secrets.remove(&id.name);
             self.reconnect = true;
             return;
         }
-        if id.kind.kind == "Namespace" {
+        if core && id.kind.kind == "Namespace" {
             self.namespaces.remove(&id.name);
+            self.terminating.remove(&id.name);
         }
         match self.sources.get(&id.kind) {
             Some(Source::Placement(template) | Source::Override(template)) => {
@@ -208,6 +245,54 @@ impl World {
         }
     }
 
+    fn hold_changed(&mut self, object: Value) {
+        match serde_json::from_value::<Hold>(object) {
+            Ok(hold) => self.hold_written(hold),
+            Err(error) => tracing::warn!(%error, "cannot read a Hold; leaving it alone"),
+        }
+    }
+
+    pub(super) fn hold_written(&mut self, hold: Hold) {
+        let kind_of = |held: &HeldRoot| {
+            let group = held.api_version.split_once('/').map_or("", |(group, _)| group);
+            let fits = |kind: &&Arc<Kind>| kind.group() == group && kind.kind == held.kind;
+            let kind = self.sources.keys().find(fits).cloned().unwrap_or_else(|| {
+                let namespaced = held.namespace.is_some();
+                limen_api::kind((&held.api_version, &held.kind, "", namespaced))
+            });
+            ObjectId { kind, namespace: held.namespace.clone(), name: held.name.clone() }
+        };
+        let concerned = self.holds.seen(hold, kind_of, limen_sync::clock::now_seconds());
+        self.dirty.extend(concerned.into_iter().map(Arc::new));
+        self.obey_released_tombstones();
+        self.write_holds();
+    }
+
+    /// Counts the roots of Namespaces that were being deleted before this hub started.
+    pub(super) fn count_terminating(&mut self) {
+        for (name, roots) in &mut self.terminating {
+            let inside = |(id, root): &(&Arc<ObjectId>, &Root)| {
+                id.namespace.as_ref() == Some(name) && root.has_finalizer()
+            };
+            *roots = self.roots.iter().filter(inside).count();
+        }
+    }
+
+    /// Notes that a Namespace is being deleted, and how many roots were in it then.
+    fn namespace_phase(&mut self, name: &str, object: &Value) {
+        let deleting = object["metadata"]["deletionTimestamp"].is_string();
+        if !deleting {
+            self.terminating.remove(name);
+        } else if !self.terminating.contains_key(name) {
+            let inside = |(id, root): &(&Arc<ObjectId>, &Root)| {
+                id.namespace.as_deref() == Some(name) && root.has_finalizer()
+            };
+            let roots = self.roots.iter().filter(inside).count();
+            self.terminating.insert(name.to_owned(), roots);
+            self.namespace_dirty(name);
+        }
+    }
+
     pub(super) fn all_dirty(&mut self) {
         self.dirty.extend(self.roots.keys().cloned());
     }
@@ -216,6 +301,13 @@ impl World {
         let inside = |id: &&Arc<ObjectId>| id.namespace.as_deref() == Some(namespace);
         self.dirty.extend(self.roots.keys().filter(inside).cloned());
     }
+}
+
+/// Whether planning of other roots depends on a kind.
+fn is_input(kind: &Arc<Kind>, sources: &Sources) -> bool {
+    let part = matches!(sources.get(kind), Some(Source::Placement(_) | Source::Override(_)));
+    let namespaces = kind.group().is_empty() && kind.kind == "Namespace";
+    part || namespaces || own_kinds().contains(kind)
 }
 
 /// What a Secret holds, decoded.

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-use limen_api::{ClusterStatus, PlacementPolicyStatus};
+use limen_api::{Cluster, ClusterStatus, Hold, MEMBER_FINALIZER, NAMESPACE, PlacementPolicyStatus};
 use limen_core::federated::ObjectId;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use super::holds::HoldWrite;
+use super::removals::LEDGER;
 use super::{FIRST_LOOK, GATHER, PATIENCE, Record, UNDER_WAY, World};
+use crate::clusters::{Leaving, Member};
 use crate::outbox::{Letter, Written, finalizers};
 use crate::setup::cluster_object;
 use crate::traffic::Front;
@@ -23,7 +26,11 @@ pub(super) struct Done {
 
 enum Outcome {
     Root(Written),
-    Member(Box<ClusterStatus>, kube::Result<()>),
+    Hold(kube::Result<Option<Value>>),
+    Ledger(u64, kube::Result<()>),
+    Member(Box<ClusterStatus>, kube::Result<Option<Value>>),
+    /// The finalizers of a Cluster.
+    MemberHeld(kube::Result<Option<Value>>),
     Policy(PlacementPolicyStatus, kube::Result<()>),
 }
 
@@ -81,6 +88,8 @@ impl World {
                 Record::Root(id) => self.write_root(id, writes),
                 Record::Member(name) => self.write_member(name, writes),
                 Record::Policy(key) => self.write_policy(key, writes),
+                Record::Hold(name) => self.write_hold(name, writes),
+                Record::Ledger => self.write_ledger(writes),
             };
             if !started {
                 self.records.done(record, false, Instant::now());
@@ -134,6 +143,9 @@ impl World {
         for (id, root) in &mut self.roots {
             let record = records.remove(&status::report_id(id));
             root.written_report = record.filter(|record| status::is_about(record, root.uid()));
+            if let Some(record) = &root.written_report {
+                root.memory = status::memory(record);
+            }
         }
     }
 
@@ -154,7 +166,7 @@ impl World {
                 return letter;
             }
         }
-        if root.being_deleted() && root.held.is_none() {
+        if root.being_deleted() && root.hold.is_none() {
             return letter;
         }
         // The status of what is no root any more is whoever's it is now.
@@ -169,6 +181,22 @@ impl World {
 
     fn write_member(&mut self, name: &Arc<str>, writes: &mut JoinSet<Done>) -> bool {
         let Some(member) = self.members.get(name) else { return false };
+        if let Some(finalizers) = self.member_finalizers(name, member) {
+            let version = member.cluster.metadata.resource_version.clone();
+            let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
+            let (api, record) = (self.options.api.clone(), Record::Member(name.clone()));
+            let id = cluster_object("limen.dev/v1alpha1", "Cluster", "clusters", name);
+            writes.spawn(async move {
+                let written = api.merge(&id, "", &patch).await;
+                Done { record, outcome: Outcome::MemberHeld(absent_is_none(written)) }
+            });
+            return true;
+        }
+        // An absence that is not judged yet stays on record.
+        if member.returned_unjudged() {
+            self.record_member(name);
+            return false;
+        }
         if self.has_just_started() && member.written.is_some() && !member.is_looked_at() {
             self.record_member(name);
             return false;
@@ -186,6 +214,7 @@ impl World {
         let api = self.options.api.clone();
         let id = cluster_object("limen.dev/v1alpha1", "Cluster", "clusters", name);
         let record = Record::Member(name.clone());
+        let version = member.cluster.metadata.resource_version.clone();
         writes.spawn(async move {
             let mut value = serde_json::to_value(&status).unwrap_or_default();
             // A merge patch leaves alone what it does not name.
@@ -194,8 +223,8 @@ impl World {
                     value[field] = json!([]);
                 }
             }
-            let written = api.merge(&id, "/status", &json!({"status": value})).await;
-            let written = absent_is_fine(written);
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": value});
+            let written = absent_is_none(api.merge(&id, "/status", &patch).await);
             Done { record, outcome: Outcome::Member(Box::new(status), written) }
         });
         true
@@ -231,21 +260,82 @@ impl World {
         true
     }
 
+    fn write_hold(&mut self, name: &Arc<str>, writes: &mut JoinSet<Done>) -> bool {
+        let Some(write) = self.holds.write(name) else { return false };
+        let api = self.options.api.clone();
+        let id = cluster_object("limen.dev/v1alpha1", "Hold", "holds", name);
+        let record = Record::Hold(name.clone());
+        writes.spawn(async move {
+            let written = match write {
+                HoldWrite::Create(hold) => {
+                    let object = serde_json::to_value(&hold).unwrap_or_default();
+                    api.create(&id.kind, &object).await.map(Some)
+                }
+                HoldWrite::Update { spec, version } => {
+                    let mut spec = serde_json::to_value(&spec).unwrap_or_default();
+                    if let Some(spec) = spec.as_object_mut() {
+                        spec.remove("release");
+                    }
+                    let patch = json!({"metadata": {"resourceVersion": version}, "spec": spec});
+                    api.merge(&id, "", &patch).await.map(Some)
+                }
+                HoldWrite::Delete { uid } => api.delete(&id, &uid).await.map(|()| None),
+            };
+            Done { record, outcome: Outcome::Hold(written) }
+        });
+        true
+    }
+
+    fn write_ledger(&mut self, writes: &mut JoinSet<Done>) -> bool {
+        let version = self.ledger.version;
+        if version <= self.ledger.written {
+            return false;
+        }
+        let ledger = serde_json::to_string(&self.ledger.ledger).unwrap_or_default();
+        let id = ObjectId {
+            kind: limen_api::kind(("v1", "ConfigMap", "configmaps", true)),
+            namespace: Some(NAMESPACE.to_owned()),
+            name: LEDGER.to_owned(),
+        };
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": LEDGER, "namespace": NAMESPACE}, "data": {"ledger": ledger}});
+        let api = self.options.api.clone();
+        writes.spawn(async move {
+            let written = api.apply(&id, &object).await.map(drop);
+            Done { record: Record::Ledger, outcome: Outcome::Ledger(version, written) }
+        });
+        true
+    }
+
     pub(super) fn written(&mut self, done: Done) {
         let failed = match (&done.record, done.outcome) {
             (Record::Root(id), Outcome::Root(written)) => self.root_written(id, written),
-            (Record::Member(name), Outcome::Member(status, Ok(()))) => {
+            (Record::Member(name), Outcome::MemberHeld(Ok(object))) => {
+                self.member_written(name, object);
+                self.record_member(name);
+                false
+            }
+            (Record::Member(name), Outcome::Member(status, Ok(object))) => {
                 if let Some(member) = self.members.get_mut(name) {
                     member.written = Some(*status);
                 }
+                self.member_written(name, object);
                 // A root may wait for a tombstone to be written.
                 let deleting = self.roots.iter().filter(|(_, root)| root.being_deleted());
                 let deleting: Vec<_> = deleting.map(|(id, _)| id.clone()).collect();
                 self.dirty.extend(deleting);
                 false
             }
-            (Record::Member(name), Outcome::Member(_, Err(error))) => {
-                tracing::warn!(cluster = %name, %error, "the status of a cluster cannot be written");
+            (
+                Record::Member(_),
+                Outcome::Member(_, Err(error)) | Outcome::MemberHeld(Err(error)),
+            ) if is_conflict(&error) => true,
+            (
+                Record::Member(name),
+                Outcome::Member(_, Err(error)) | Outcome::MemberHeld(Err(error)),
+            ) => {
+                tracing::warn!(cluster = %name, %error, "cannot write a Cluster; retrying");
                 true
             }
             (Record::Policy(key), Outcome::Policy(status, Ok(()))) => {
@@ -253,6 +343,27 @@ impl World {
                     policy.status = Some(status);
                 }
                 false
+            }
+            (Record::Hold(name), Outcome::Hold(Ok(object))) => {
+                match object.map(serde_json::from_value::<Hold>) {
+                    Some(Ok(hold)) => self.hold_written(hold),
+                    Some(Err(error)) => tracing::warn!(%error, "cannot read back Hold {name}"),
+                    None => self.holds.object_gone(name),
+                }
+                self.write_holds();
+                false
+            }
+            (Record::Hold(name), Outcome::Hold(Err(error))) => {
+                tracing::warn!(hold = %name, %error, "cannot write a Hold; retrying");
+                true
+            }
+            (Record::Ledger, Outcome::Ledger(version, Ok(()))) => {
+                self.ledger_written(version);
+                false
+            }
+            (Record::Ledger, Outcome::Ledger(_, Err(error))) => {
+                tracing::warn!(%error, "cannot write the ledger of removals; retrying");
+                true
             }
             (Record::Policy((namespace, name)), Outcome::Policy(_, Err(error))) => {
                 tracing::warn!(namespace, name, %error, "the status of a policy cannot be written");
@@ -266,6 +377,44 @@ impl World {
         {
             self.record_later(id);
         }
+    }
+
+    /// The Cluster as a write left it, unless the watch has told more already.
+    fn member_written(&mut self, name: &Arc<str>, object: Option<Value>) {
+        let Some(Ok(cluster)) = object.map(serde_json::from_value::<Cluster>) else { return };
+        let Some(member) = self.members.get_mut(name) else { return };
+        let version = |cluster: &Cluster| {
+            let version = cluster.metadata.resource_version.as_ref();
+            version.and_then(|version| version.parse::<u64>().ok())
+        };
+        if version(&cluster) > version(&member.cluster) {
+            member.cluster = cluster;
+        }
+    }
+
+    /// The finalizers that a Cluster should have, if it has others: a member is let go of before its
+    /// Cluster may go.
+    fn member_finalizers(&self, name: &Arc<str>, member: &Member) -> Option<Value> {
+        let metadata = &member.cluster.metadata;
+        let deleting = metadata.deletion_timestamp.is_some();
+        let present = metadata.finalizers.as_deref().unwrap_or_default();
+        let has = present.iter().any(|finalizer| finalizer == MEMBER_FINALIZER);
+        let wanted = match (member.leaving(), deleting) {
+            (None, _) => true,
+            (Some(Leaving::Abandon), _) => false,
+            (Some(_), false) => has,
+            (Some(_), true) => {
+                let known = self.leaf_kinds().iter().all(|kind| member.knows(kind));
+                let never = member.written.is_none() && member.connect_error.is_some();
+                has && !never && (self.roots_in(name) > 0 || !known)
+            }
+        };
+        if wanted == has {
+            return None;
+        }
+        let others = present.iter().filter(|finalizer| *finalizer != MEMBER_FINALIZER);
+        let ours = wanted.then_some(MEMBER_FINALIZER);
+        Some(others.map(String::as_str).chain(ours).map(Value::from).collect())
     }
 
     fn root_written(&mut self, id: &Arc<ObjectId>, written: Written) -> bool {
@@ -288,6 +437,17 @@ impl World {
             }
             None => false,
         }
+    }
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+fn absent_is_none(written: kube::Result<Value>) -> kube::Result<Option<Value>> {
+    match written {
+        Err(error) if limen_sync::is_absent(&error) => Ok(None),
+        other => other.map(Some),
     }
 }
 

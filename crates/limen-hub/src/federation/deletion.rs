@@ -1,0 +1,94 @@
+//! Roots that are being deleted: their leaves go, or are let go, and then the root may go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use limen_api::LeafState;
+use limen_core::federated::{ObjectId, OnDelete};
+use limen_core::lifecycle::Cause;
+use limen_sync::Desired;
+
+use super::planning::{Outlook, may_hold};
+use super::tombstones::tombstone;
+use super::{Record, World};
+use crate::roots::{Fate, Root};
+
+impl World {
+    /// What a root that is being deleted wants of members, once its fate is known.
+    pub(super) fn deletion(&mut self, id: &Arc<ObjectId>, root: &mut Root) -> Option<Outlook> {
+        if !root.has_finalizer() {
+            return None;
+        }
+        if !root.orphaned && root.fate != Fate::Known {
+            if root.fate == Fate::Unasked {
+                root.fate = Fate::Asked;
+                self.unsure.push(id.clone());
+            }
+            return None;
+        }
+        let on_delete = *root.deleting.get_or_insert(root.on_delete());
+        let orphan = on_delete == OnDelete::Orphan;
+        let leaf = self.leaf_of(id);
+        let removal = root.desire(if orphan { Desired::Orphan } else { Desired::Nothing });
+        let (mut set, mut losing) = (BTreeMap::new(), BTreeSet::new());
+        for (name, member) in &self.members {
+            let deleting = root.reports.get(name).and_then(|report| report.state);
+            let deleting = deleting == Some(LeafState::Deleting);
+            let before = root.desired.get(name);
+            if before.is_none() && !deleting && !may_hold(root, name, member, &leaf.kind) {
+                continue;
+            }
+            let sent = before.is_some_and(|before| {
+                before.root_uid == removal.root_uid && before.desired == removal.desired
+            });
+            match orphan || sent {
+                true => drop(set.insert(name.clone(), removal.clone())),
+                false => drop(losing.insert(name.clone())),
+            }
+        }
+        let namespace = id.namespace.as_ref().unwrap_or(&id.name);
+        let cause = match self.terminating.get(namespace) {
+            Some(&roots) => Cause::Namespace { roots },
+            None => Cause::Named,
+        };
+        Some(Outlook { set, losing, removal, cause, keeping: 0 })
+    }
+
+    /// Notes what is left in members, with tombstones for those that are away.
+    pub(super) fn finish_deletion(
+        &mut self,
+        id: &Arc<ObjectId>,
+        root: &mut Root,
+        losing: &BTreeSet<Arc<str>>,
+        going: &BTreeSet<Arc<str>>,
+    ) {
+        let leaf = self.leaf_of(id);
+        let release = root.deleting == Some(OnDelete::Orphan);
+        let mut left = false;
+        for (name, member) in &mut self.members {
+            let waits = losing.contains(name) && !going.contains(name);
+            let state = root.reports.get(name).and_then(|report| report.state);
+            let held = root.desired.contains_key(name)
+                || may_hold(root, name, member, &leaf.kind)
+                || state == Some(LeafState::Deleting);
+            let known = member.knows(&leaf.kind);
+            if waits || (!member.away() && (held || !known)) {
+                left = true;
+                continue;
+            }
+            if !member.away() || (!held && known) {
+                continue;
+            }
+            // Also what an earlier hub sent there, which is not known here.
+            let tombstone = tombstone(&leaf, root.uid(), release);
+            if !member.tombstones.contains(&tombstone) {
+                member.tombstones.push(tombstone);
+                self.records.push(Record::Member(name.clone()));
+            }
+            // It is on disk before the root may go.
+            let written = member.written.as_ref();
+            left |= written.is_none_or(|written| written.tombstones != member.tombstones);
+        }
+        root.finished = !left;
+    }
+}

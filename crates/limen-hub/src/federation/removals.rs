@@ -1,0 +1,219 @@
+//! The gate: removals pass, wait for a person, or wait for the ledger.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use limen_core::federated::ObjectId;
+use limen_core::lifecycle::{Cause, Ledger, Removal, Standing, judge};
+use limen_sync::clock;
+use serde_json::Value;
+
+use super::planning::Outlook;
+use super::{Record, World};
+use crate::clusters::Member;
+use crate::roots::{Clearance, Root};
+
+/// The ConfigMap in limen-system that keeps the ledger.
+pub(super) const LEDGER: &str = "limen-removals";
+
+/// The ledger, and how much of it is on disk.
+#[derive(Default)]
+pub(super) struct LedgerState {
+    pub(super) ledger: Ledger,
+    /// Grows with every entry.
+    pub(super) version: u64,
+    /// The version that is on disk.
+    pub(super) written: u64,
+    /// Roots whose removal waits for a version.
+    waiting: Vec<(u64, Arc<ObjectId>)>,
+}
+
+impl LedgerState {
+    /// Takes the ledger of an earlier hub.
+    pub(super) fn read(&mut self, object: &Value) {
+        let text = object["data"]["ledger"].as_str().unwrap_or_default();
+        match serde_json::from_str(text) {
+            Ok(ledger) => self.ledger = ledger,
+            Err(error) => {
+                tracing::warn!(%error, "cannot read ConfigMap {LEDGER}; starting a new ledger")
+            }
+        }
+    }
+}
+
+impl World {
+    /// For each outlook, the members whose leaves may go now.
+    pub(super) fn gate(
+        &mut self,
+        outlooks: &[(Arc<ObjectId>, Outlook)],
+    ) -> Vec<BTreeSet<Arc<str>>> {
+        let now = clock::now_seconds();
+        let mut going = Vec::with_capacity(outlooks.len());
+        let mut pending: Vec<(usize, BTreeSet<Arc<str>>)> = Vec::new();
+        for (at, (id, outlook)) in outlooks.iter().enumerate() {
+            let (goes, rest) = self.stand(id, outlook);
+            going.push(goes);
+            if !rest.is_empty() {
+                pending.push((at, rest));
+            }
+        }
+        if pending.is_empty() {
+            return going;
+        }
+        let returned: BTreeSet<Arc<str>> = self
+            .members
+            .iter()
+            .filter(|(_, member)| member.returned_unjudged())
+            .map(|(name, _)| name.clone())
+            .collect();
+        let removals: Vec<Removal> = pending
+            .iter()
+            .map(|(at, rest)| {
+                let (id, outlook) = &outlooks[*at];
+                Removal {
+                    namespace: id.namespace.as_ref().unwrap_or(&id.name).as_str().into(),
+                    cause: outlook.cause,
+                    losing: rest.clone(),
+                    keeping: outlook.keeping,
+                    returned: returned.clone(),
+                }
+            })
+            .collect();
+        let all = self.leaves_in_all();
+        let window = self.options.limits.window;
+        self.ledger.ledger.prune(now, window);
+        let verdicts = judge(&removals, &self.ledger.ledger, all, self.options.limits, now);
+        let version = self.ledger.version + 1;
+        for (((at, rest), removal), verdict) in pending.into_iter().zip(removals).zip(verdicts) {
+            let id = &outlooks[at].0;
+            let Some(root) = self.roots.get_mut(id) else { continue };
+            if let Some(reason) = verdict {
+                self.holds.hold(&reason, (id, root.uid()), rest, now);
+                root.hold = self.holds.of_removal(root.uid());
+                if let Some((name, _)) = &root.hold {
+                    let how = format!("{reason}; limen release {name} carries it out");
+                    root.draft(true, "Held", how, None);
+                }
+                continue;
+            }
+            match removal.cause {
+                Cause::Indirect => self.ledger.ledger.remove(now, rest.len()),
+                Cause::Named | Cause::Namespace { .. } => {
+                    self.ledger.ledger.delete(now, &removal.namespace, 1);
+                }
+            }
+            self.ledger.version = version;
+            self.ledger.waiting.push((version, id.clone()));
+            let cleared = root.cleared.get_or_insert_default();
+            cleared.clusters.extend(rest);
+            cleared.ledger = version;
+        }
+        if self.ledger.version > self.ledger.written {
+            self.records.push(Record::Ledger);
+        }
+        self.write_holds();
+        going
+    }
+
+    /// How a root's removals stand: the members that go now, and those to be judged.
+    fn stand(
+        &mut self,
+        id: &Arc<ObjectId>,
+        outlook: &Outlook,
+    ) -> (BTreeSet<Arc<str>>, BTreeSet<Arc<str>>) {
+        let Some(root) = self.roots.get_mut(id) else { return Default::default() };
+        let outstanding = outlook.outstanding();
+        root.losing.clone_from(&outlook.losing);
+        if let Some(cleared) = &mut root.cleared {
+            cleared.clusters.retain(|name| outstanding.contains(name));
+        }
+        root.cleared = root.cleared.take().filter(|cleared| !cleared.clusters.is_empty());
+        let none = BTreeSet::new();
+        let cleared = root.cleared.as_ref().map_or(&none, |cleared| &cleared.clusters);
+        let uid = root.uid().to_owned();
+        let mut rest: BTreeSet<_> = outlook.losing.difference(cleared).cloned().collect();
+        let unjudged: BTreeSet<_> = outstanding.difference(cleared).cloned().collect();
+        self.holds.follow(&uid, &unjudged);
+        let mut goes = match &root.cleared {
+            Some(Clearance { clusters, ledger }) if *ledger <= self.ledger.written => {
+                outlook.losing.intersection(clusters).cloned().collect()
+            }
+            _ => BTreeSet::new(),
+        };
+        match self.holds.standing(&uid, &rest) {
+            Standing::Free => root.hold = None,
+            Standing::Waits => {
+                root.hold = self.holds.of_removal(&uid);
+                rest.clear();
+            }
+            Standing::Released(released) => {
+                root.hold = None;
+                rest.retain(|name| !released.contains(name));
+                goes.extend(released);
+            }
+        }
+        (goes, rest)
+    }
+
+    /// The ledger is on disk up to a version: removals that waited for it are carried out.
+    pub(super) fn ledger_written(&mut self, version: u64) {
+        self.ledger.written = self.ledger.written.max(version);
+        let done = self.ledger.waiting.extract_if(.., |(waiting, _)| *waiting <= version);
+        self.dirty.extend(done.map(|(_, id)| id));
+        if self.ledger.version > self.ledger.written {
+            self.records.push(Record::Ledger);
+        }
+    }
+
+    /// Queues the objects of holds that have changed.
+    pub(super) fn write_holds(&mut self) {
+        for name in std::mem::take(&mut self.holds.changed) {
+            self.records.push(Record::Hold(name));
+        }
+    }
+
+    pub(super) fn kept_is_released(&self, root_uid: &str) -> bool {
+        self.holds.kept_is_released(root_uid)
+    }
+
+    /// Notes what a root whose policy is gone would gain, and keeps its placement until released.
+    pub(super) fn follow_kept(
+        &mut self,
+        id: &ObjectId,
+        root: &mut Root,
+        gaining: BTreeSet<Arc<str>>,
+    ) {
+        let uid = root.uid().to_owned();
+        self.holds.follow_kept(&uid, &gaining);
+        if !gaining.is_empty() && self.holds.of_kept(&uid).is_none() {
+            let policy = root.memory.governed.as_ref().map_or("", |governed| &governed.policy);
+            self.holds.keep(policy, (id, &uid), gaining, clock::now_seconds());
+            if let Some((name, accident)) = self.holds.of_kept(&uid) {
+                let how = format!("{accident}; limen release {name} lets it");
+                root.draft(true, "Held", how, None);
+            }
+        }
+        root.kept = self.holds.of_kept(&uid);
+        self.write_holds();
+    }
+
+    pub(super) fn forget_holds(&mut self, root_uid: &str) {
+        self.holds.forget(root_uid);
+        self.write_holds();
+    }
+
+    /// Members that returned from a long absence have been judged once all that they hold is known.
+    pub(super) fn end_returns(&mut self) {
+        if !self.members.values().any(Member::returned_unjudged) || !self.holds.is_written() {
+            return;
+        }
+        let kinds = self.leaf_kinds();
+        let judged =
+            |member: &Member| kinds.iter().all(|kind| member.knows(kind) || member.has_lost(kind));
+        for member in self.members.values_mut().filter(|member| member.returned_unjudged()) {
+            if judged(member) {
+                member.returned_after = None;
+            }
+        }
+    }
+}
