@@ -139,21 +139,23 @@ pub(crate) fn report(
     let owners = json!([{
         "apiVersion": id.kind.api_version, "kind": id.kind.kind,
         "name": id.name, "uid": root.uid()}]);
-    let spec = json!({
+    let mut spec = json!({
         "root": {"apiVersion": id.kind.api_version, "kind": id.kind.kind, "name": id.name,
             "generation": root.object["metadata"]["generation"].as_i64().unwrap_or(0)},
         "synced": format!("{synced}/{selected}"),
         "message": message,
         "conditions": conditions,
-        "onDelete": root.memory.on_delete.map(|fate| match fate {
-            OnDelete::Cascade => OnDeleteSpec::Cascade,
-            OnDelete::Orphan => OnDeleteSpec::Orphan,
-        }),
         "governed": root.memory.governed.as_ref().map(|governed| GovernedBy {
             policy: governed.policy.clone(),
             clusters: governed.placed.iter().cloned().collect(),
         }),
         "clusters": clusters});
+    if let Some(fate) = root.memory.on_delete {
+        spec["onDelete"] = json!(match fate {
+            OnDelete::Cascade => OnDeleteSpec::Cascade,
+            OnDelete::Orphan => OnDeleteSpec::Orphan,
+        });
+    }
     if written["owners"] == owners && written["spec"] == spec {
         return None;
     }

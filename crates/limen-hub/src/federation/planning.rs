@@ -168,7 +168,7 @@ impl World {
             }
             return None;
         }
-        if !root.ended {
+        if !root.ended && (root.policy.is_some() || root.memory.governed.is_none()) {
             root.memory.on_delete = Some(federated.on_delete);
             if let Some(policy) = &root.policy {
                 let placed = root.plan.leaves.keys().cloned().collect();

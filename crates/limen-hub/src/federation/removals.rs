@@ -58,6 +58,7 @@ impl World {
             }
         }
         if pending.is_empty() {
+            self.write_holds();
             return going;
         }
         let returned: BTreeSet<Arc<str>> = self

@@ -37,19 +37,6 @@ async fn take_back(rig: &Rig) {
     rig.hub.api().merge(&id_of(&config_map()), "", &no_root).await.unwrap();
 }
 
-/// Waits until the loss of all leaves is held, and lets it go on.
-async fn release(rig: &Rig) {
-    let id = id_of(&config_map());
-    let held = |record: Option<&Value>| {
-        record.is_some_and(|record| record["spec"]["clusters"][0]["state"] == "Held")
-    };
-    let record = rig.eventually_on_hub(&Rig::record(&id), held).await.unwrap();
-    let message = record["spec"]["message"].as_str().unwrap();
-    let mark = message.split("mark ").nth(1).unwrap().trim_end_matches(')');
-    let release = json!({"metadata": {"annotations": {"limen.dev/release": mark}}});
-    rig.hub.api().merge(&id, "", &release).await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_became_no_root_while_no_hub_was_there_loses_its_leaves_and_its_finalizer() {
     let mut rig = Rig::start(&["asia-1"]).await;
@@ -59,7 +46,6 @@ async fn what_became_no_root_while_no_hub_was_there_loses_its_leaves_and_its_fin
     rig.stop_federation().await;
     take_back(&rig).await;
     rig.start_federation().await;
-    release(&rig).await;
     rig.eventually(&id, &["asia-1"], absent).await;
     let left = rig
         .eventually_on_hub(&id, |object| {
@@ -121,7 +107,6 @@ async fn a_leaf_goes_to_the_next_who_claims_it_when_its_root_is_none_any_more() 
     rig.hub.create(&federated()).await;
     rig.eventually_on_hub(&Rig::record(&id_of(&federated())), is_refused).await;
     take_back(&rig).await;
-    release(&rig).await;
     rig.eventually(&id, &["asia-1"], |leaf| is_from(leaf, "federated")).await;
 }
 

@@ -232,7 +232,8 @@ async fn a_change_goes_wave_by_wave_and_stops_at_a_sick_one() {
     .await;
     assert!(rig.member("europe-1").get(&id).await.is_none());
 
-    let well = json!({"status": {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1}});
+    let well = json!({"status": {"observedGeneration": 1, "replicas": 1,
+        "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}});
     rig.member("asia-1").api().merge(&id, "/status", &well).await.unwrap();
     rig.eventually(&id, &["europe-1"], present).await;
 }

@@ -185,6 +185,32 @@ impl Rig {
         ObjectId { kind, namespace: root.namespace.clone(), name }
     }
 
+    /// All holds, by name.
+    pub(crate) async fn holds(&self) -> Vec<(String, Value)> {
+        let kind = limen_api::kind(("limen.dev/v1alpha1", "Hold", "holds", false));
+        let (holds, _) = self.hub.api().list(&kind, "").await.unwrap();
+        let name = |hold: &Value| hold["metadata"]["name"].as_str().unwrap().to_owned();
+        holds.into_iter().map(|hold| (name(&hold), hold)).collect()
+    }
+
+    /// Waits until there are so many holds, and returns them.
+    pub(crate) async fn wait_for_holds(&self, count: usize) -> Vec<(String, Value)> {
+        eventually(&format!("{count} holds"), async || {
+            let holds = self.holds().await;
+            (holds.len() == count, format!("{holds:#?}"))
+        })
+        .await;
+        self.holds().await
+    }
+
+    /// Releases a hold, as a person does.
+    pub(crate) async fn release(&self, name: &str) {
+        let kind = limen_api::kind(("limen.dev/v1alpha1", "Hold", "holds", false));
+        let id = ObjectId { kind, namespace: None, name: name.to_owned() };
+        let release = serde_json::json!({"spec": {"release": true}});
+        self.hub.api().merge(&id, "", &release).await.unwrap();
+    }
+
     /// The reasons of all Events about a root, and their messages.
     pub(crate) async fn events(&self, root: &ObjectId) -> Vec<(String, String)> {
         let kind = limen_api::kind(("v1", "Event", "events", true));
