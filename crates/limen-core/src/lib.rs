@@ -26,6 +26,7 @@ pub mod health;
 pub mod hold;
 pub mod leaf;
 pub mod locality;
+pub mod membership;
 pub mod merge;
 pub mod placement;
 pub mod plan;

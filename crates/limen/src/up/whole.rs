@@ -275,6 +275,7 @@ async fn join(hub: &Client, member: &Member) -> Result<()> {
             .into(),
         // Every start may choose other ports.
         moves: true,
+        share: false,
     };
     limen_hub::join(hub, member.client(), &options).await?;
     Ok(())
