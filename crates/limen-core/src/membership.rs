@@ -25,7 +25,8 @@ pub struct Registered {
     pub name: String,
     /// Address of its API, if its credential does not say.
     pub endpoint: Option<String>,
-    /// Uids that it was registered with or seen with.
+    /// Uid that it was registered with, before uids that it was seen with; a member that has just
+    /// moved may still be listed with the uid of the cluster before.
     pub uids: Vec<String>,
     /// Its object is being deleted.
     pub deleting: bool,
@@ -106,12 +107,11 @@ fn admit_again(
         return Ok(());
     }
     let plain = |endpoint: &str| endpoint.trim_end_matches('/').to_owned();
-    let elsewhere = known.endpoint.as_deref().map(plain);
-    match elsewhere.filter(|endpoint| *endpoint != plain(candidate.endpoint)) {
-        Some(known) => return Err(Refusal::OtherAddress { known }),
-        None => {}
+    let address = known.endpoint.as_deref().map(plain);
+    if let Some(known) = address.filter(|address| *address != plain(candidate.endpoint)) {
+        return Err(Refusal::OtherAddress { known });
     }
-    match known.uids.iter().find(|uid| *uid != candidate.uid) {
+    match known.uids.first().filter(|uid| *uid != candidate.uid) {
         Some(other) => Err(Refusal::OtherCluster { known: other.clone() }),
         None => Ok(()),
     }
@@ -191,7 +191,7 @@ mod tests {
     fn ask(name: &str, uid: &str, endpoint: &str, consent: Consent) -> Result<(), Refusal> {
         let known = [
             registered("a", "https://a", &["uid-a"]),
-            registered("b", "https://b/", &["uid-b", "uid-b"]),
+            registered("b", "https://b/", &["uid-b", "uid-of-old-b"]),
             registered("new", "https://new", &[]),
             Registered { deleting: true, ..registered("going", "https://going", &["uid-g"]) },
         ];
@@ -210,6 +210,8 @@ mod tests {
             ("a", "uid-a", "https://a", no, Ok(())),
             ("b", "uid-b", "https://b", no, Ok(())),
             ("new", "uid-n", "https://new", no, Ok(())),
+            ("b", "uid-of-old-b", "https://b", no, cluster("uid-b")),
+            ("c", "uid-of-old-b", "https://c", no, same("b")),
             ("c", HUB, "https://c", no, Err(Refusal::Hub)),
             ("c", HUB, "https://c", all, Err(Refusal::Hub)),
             ("c", "uid-a", "https://c", no, same("a")),
