@@ -135,8 +135,7 @@ async fn a_paused_leader_finds_its_fence_closed_before_another_leads() {
 /// The answer to the last renewal arrives after the process was paused.
 #[tokio::test]
 async fn an_answer_that_comes_late_does_not_open_the_fence() {
-    let mut api = LeaseApi::default();
-    api.slow = Duration::from_millis(450);
+    let api = LeaseApi { slow: Duration::from_millis(450), ..LeaseApi::default() };
     let mut election = api.hasty("one");
     election.win().await;
     assert!(!election.fence().allows(), "the request was sent longer ago than a term lasts");
