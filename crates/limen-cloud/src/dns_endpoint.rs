@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-    PostParams,
+    PostParams, Preconditions,
 };
 use limen_core::publish::{RecordKind, Records, Retraction, Wanted, hold};
 use serde_json::{Value, json};
@@ -107,9 +107,12 @@ impl DnsEndpoints {
         if round.held.is_some() {
             return Ok(round);
         }
-        for name in known.keys() {
+        for (name, object) in &known {
             if !settings.dry_run {
-                let deleted = match api.delete(name, &DeleteParams::default()).await {
+                let uid = object.metadata.uid.clone();
+                let preconditions = Preconditions { uid, resource_version: None };
+                let how = DeleteParams::default().preconditions(preconditions);
+                let deleted = match api.delete(name, &how).await {
                     // Somebody was faster.
                     Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
                     deleted => deleted.map(drop),

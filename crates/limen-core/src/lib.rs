@@ -27,6 +27,7 @@ pub mod hold;
 pub mod leaf;
 pub mod lifecycle;
 pub mod locality;
+pub mod membership;
 pub mod merge;
 pub mod placement;
 pub mod plan;

@@ -1,5 +1,9 @@
 //! Leader election by a Lease: of several hubs on one API, one federates.
+//!
+//! Every term has a [`Fence`], which is open only while no other hub can hold the lease, and every
+//! holder of the lease a greater epoch than the holders before it.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -7,59 +11,124 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use limen_api::NAMESPACE;
+use limen_sync::{Fence, clock};
 use tokio::time::Instant;
 
 const NAME: &str = "limen-hub";
-/// A leader that has not renewed for so long is not one any more.
-const LASTS: Duration = Duration::from_secs(15);
-/// A leader that could not renew for so long leads no more: what it still does must have ended
-/// before another one begins.
-const GIVES_UP: Duration = Duration::from_secs(10);
-const RENEW: Duration = Duration::from_secs(3);
 
-/// Why a hub leads no more.
+/// Durations of an election.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    /// A lease that was not renewed for so long is free.
+    lasts: Duration,
+    /// A leader steps down this long after the last renewal that succeeded: its last requests must
+    /// have ended before the lease is free.
+    gives_up: Duration,
+    /// Time between two renewals, and between two attempts.
+    renew: Duration,
+}
+
+const TERMS: Terms = Terms {
+    lasts: Duration::from_secs(15),
+    gives_up: Duration::from_secs(10),
+    renew: Duration::from_secs(3),
+};
+
+/// Reason for the end of a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// Another one leads.
+    /// Another hub holds the lease.
     Taken,
-    /// The lease could not be renewed in time; perhaps nobody leads.
+    /// The lease was not renewed in time; perhaps no hub holds it.
     NotRenewed,
 }
 
-/// A claim to lead.
+/// A candidate for the lease, or its holder.
 pub struct Election {
     leases: Api<Lease>,
     identity: String,
-    /// The holder and renewal that were seen last, and when that was, by our own clock: clocks of
-    /// other machines are not to be trusted.
+    terms: Terms,
+    /// Holder and renewal of the lease as last read, and when, by the clock of this machine: clocks
+    /// of other machines are not comparable.
     seen: Option<(String, Option<MicroTime>, Instant)>,
-    /// When the renewal that succeeded last was asked for: others count from some time after that.
+    /// Time at which the last renewal that succeeded was sent: rivals count from a later time.
     renewed: Instant,
+    epoch: u64,
+    fence: Fence,
 }
 
 impl Election {
-    /// Stands for election under a name that no other has.
+    /// A candidate. The identity must be unique to this process.
     pub fn new(client: Client, identity: String) -> Self {
-        let leases = Api::namespaced(client, NAMESPACE);
-        Self { leases, identity, seen: None, renewed: Instant::now() }
-    }
-
-    /// Returns when this one leads.
-    pub async fn win(&mut self) {
-        while !self.attempt().await {
-            tokio::time::sleep(RENEW).await;
+        Self {
+            leases: Api::namespaced(client, NAMESPACE),
+            identity,
+            terms: TERMS,
+            seen: None,
+            renewed: Instant::now(),
+            epoch: 0,
+            fence: Fence::closed(),
         }
     }
 
-    /// Keeps the lead, and returns when it is lost.
-    pub async fn keep(&mut self) -> Lost {
+    /// The name of this candidate in the lease.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Number of holders that the lease has had, this one included; 0 before the first term.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The fence of this term. A fence that has closed at the end of its term stays closed.
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
+    /// Returns when this candidate holds the lease.
+    pub async fn win(&mut self) {
+        self.fence.close();
+        self.fence = Fence::closed();
+        while !self.attempt(Claim::IfFree).await {
+            tokio::time::sleep(self.terms.renew).await;
+        }
+    }
+
+    /// Takes the lease from any holder, for a hub whose store no other process can open. The fence
+    /// stays open until the end of the process.
+    pub async fn seize(&mut self) {
+        while !self.attempt(Claim::Always).await {
+            tokio::time::sleep(self.terms.renew).await;
+        }
+        self.fence = Fence::open();
+    }
+
+    /// Renews a seized lease for ever, so that its age shows whether the hub runs. Without rivals
+    /// rarely is enough.
+    pub async fn keep_seized(&mut self) -> Infallible {
         loop {
-            tokio::time::sleep(RENEW).await;
-            let limit = GIVES_UP.saturating_sub(self.renewed.elapsed());
-            match tokio::time::timeout(limit, self.attempt()).await {
+            tokio::time::sleep(self.terms.lasts).await;
+            self.attempt(Claim::Renewal).await;
+        }
+    }
+
+    /// Renews the lease, and returns when it is lost, with the fence closed.
+    pub async fn keep(&mut self) -> Lost {
+        let lost = self.renew_until_lost().await;
+        self.fence.close();
+        lost
+    }
+
+    async fn renew_until_lost(&mut self) -> Lost {
+        let Terms { gives_up, renew, .. } = self.terms;
+        loop {
+            tokio::time::sleep(renew).await;
+            let limit = gives_up.saturating_sub(self.renewed.elapsed());
+            match tokio::time::timeout(limit, self.attempt(Claim::Renewal)).await {
                 Ok(true) => {}
-                // One failed renewal is no loss: nobody else may take over yet.
-                Ok(false) if self.held_by_us() && self.renewed.elapsed() < GIVES_UP - RENEW => {}
+                // One failed renewal is no loss: the lease is not free yet.
+                Ok(false) if self.held_by_us() && self.renewed.elapsed() < gives_up - renew => {}
                 _ if self.held_by_us() => return Lost::NotRenewed,
                 _ => return Lost::Taken,
             }
@@ -70,132 +139,88 @@ impl Election {
         self.seen.as_ref().is_none_or(|(holder, ..)| *holder == self.identity)
     }
 
-    /// Takes or renews the lease, if it is free or ours.
-    async fn attempt(&mut self) -> bool {
-        let asked = Instant::now();
-        match self.try_attempt().await {
-            Ok(leads) => {
-                if leads {
-                    self.renewed = asked;
-                }
-                leads
+    /// Takes or renews the lease, if that is allowed.
+    async fn attempt(&mut self, claim: Claim) -> bool {
+        // Both before the request: a request that is delayed, or a process that is stopped before
+        // the answer, must not extend the term.
+        let (sent, sent_nanos) = (Instant::now(), clock::boot_nanos());
+        match self.try_attempt(claim).await {
+            Ok(Some(epoch)) => {
+                self.renewed = sent;
+                self.epoch = epoch;
+                self.fence.extend(sent_nanos, self.terms.gives_up);
+                true
             }
+            Ok(None) => false,
             Err(error) => {
-                tracing::debug!(%error, "the lease cannot be taken");
+                tracing::debug!(%error, "cannot take or renew the leader lease");
                 false
             }
         }
     }
 
-    async fn try_attempt(&mut self) -> kube::Result<bool> {
-        let now = MicroTime(limen_sync::clock::now());
+    /// The epoch, if the lease was taken or renewed.
+    async fn try_attempt(&mut self, claim: Claim) -> kube::Result<Option<u64>> {
+        let now = MicroTime(clock::now());
         let Some(mut lease) = self.leases.get_opt(NAME).await? else {
             let mut lease = Lease::default();
             lease.metadata.name = Some(NAME.to_owned());
-            self.claim(&mut lease, now);
+            let epoch = self.sign(&mut lease, now);
             self.leases.create(&PostParams::default(), &lease).await?;
-            return Ok(true);
+            self.seen = None;
+            return Ok(Some(epoch));
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
-        if holder != self.identity && !holder.is_empty() {
-            let seen = (holder, spec.renew_time, Instant::now());
-            match &self.seen {
-                Some((holder, renewed, since)) if (holder, renewed) == (&seen.0, &seen.1) => {
-                    if since.elapsed() < LASTS {
-                        return Ok(false);
-                    }
-                }
-                _ => {
-                    self.seen = Some(seen);
-                    return Ok(false);
-                }
-            }
+        let others = holder != self.identity && !holder.is_empty();
+        if others && claim != Claim::Always && !self.is_free(holder, spec.renew_time, claim) {
+            return Ok(None);
         }
-        self.claim(&mut lease, now);
-        // The version in the lease makes sure that of two at once only one succeeds.
+        let epoch = self.sign(&mut lease, now);
+        // The resourceVersion in the lease lets one of several simultaneous writes succeed.
         self.leases.replace(NAME, &PostParams::default(), &lease).await?;
         self.seen = None;
-        Ok(true)
+        Ok(Some(epoch))
     }
 
-    fn claim(&self, lease: &mut Lease, now: MicroTime) {
+    /// Whether another holder has not renewed the lease for as long as it lasts. A leader never
+    /// takes its lease back: that would be a new term.
+    fn is_free(&mut self, holder: String, renewed: Option<MicroTime>, claim: Claim) -> bool {
+        match &self.seen {
+            Some((known, before, since)) if (known, before) == (&holder, &renewed) => {
+                claim == Claim::IfFree && since.elapsed() >= self.terms.lasts
+            }
+            _ => {
+                self.seen = Some((holder, renewed, Instant::now()));
+                false
+            }
+        }
+    }
+
+    /// Writes this candidate into the lease as its holder; the epoch that this makes.
+    fn sign(&self, lease: &mut Lease, now: MicroTime) -> u64 {
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() != Some(&self.identity) {
             spec.acquire_time = Some(now.clone());
-            spec.lease_transitions = Some(spec.lease_transitions.unwrap_or(0) + 1);
+            spec.lease_transitions = Some(spec.lease_transitions.unwrap_or(0).saturating_add(1));
         }
         spec.holder_identity = Some(self.identity.clone());
-        spec.lease_duration_seconds = i32::try_from(LASTS.as_secs()).ok();
+        spec.lease_duration_seconds = i32::try_from(self.terms.lasts.as_secs()).ok();
         spec.renew_time = Some(now);
+        spec.lease_transitions.and_then(|count| u64::try_from(count).ok()).unwrap_or(1)
     }
+}
+
+/// When a candidate may sign a lease that names another holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    /// When that holder has not renewed it for as long as it lasts.
+    IfFree,
+    /// At once.
+    Always,
+    /// Never.
+    Renewal,
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use http::{Method, Request, Response};
-    use kube::client::Body;
-    use serde_json::json;
-
-    use super::*;
-
-    /// What a lease that others read says lasts from when the API wrote it, which is before its
-    /// answer comes and can be long before.
-    #[tokio::test]
-    async fn the_lead_lasts_from_the_request_and_not_from_the_answer() {
-        let written = Arc::new(Mutex::new(None));
-        let noted = written.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let write = *request.method() != Method::GET;
-            if write {
-                *noted.lock().unwrap() = Some(Instant::now());
-            }
-            let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                "metadata": {"name": NAME, "namespace": NAMESPACE}});
-            async move {
-                if write {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-                let body = Body::from(lease.to_string().into_bytes());
-                Ok::<_, std::io::Error>(Response::new(body))
-            }
-        });
-        let mut election = Election::new(Client::new(service, "default"), "one".to_owned());
-        election.win().await;
-        let written = written.lock().unwrap().expect("the lease was written");
-        assert!(election.renewed <= written, "it would lead for longer than others wait");
-        assert!(GIVES_UP < LASTS, "others must find that it has ended");
-    }
-
-    /// Wins, and loses when its API answers all else with this.
-    async fn lost_to(code: u16, holder: &str) -> Lost {
-        let won = Arc::new(Mutex::new(false));
-        let has_won = won.clone();
-        let lease = |holder: &str| {
-            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                "metadata": {"name": NAME, "namespace": NAMESPACE},
-                "spec": {"holderIdentity": holder}})
-        };
-        let (free, held) = (lease("").to_string(), lease(holder).to_string());
-        let service = tower::service_fn(move |_: Request<Body>| {
-            let (code, lease) = match *has_won.lock().unwrap() {
-                true => (code, held.clone()),
-                false => (200, free.clone()),
-            };
-            let answer = Response::builder().status(code).body(Body::from(lease.into_bytes()));
-            async move { Ok::<_, std::io::Error>(answer.unwrap()) }
-        });
-        let mut election = Election::new(Client::new(service, "default"), "one".to_owned());
-        election.win().await;
-        *won.lock().unwrap() = true;
-        election.keep().await
-    }
-
-    #[tokio::test]
-    async fn a_lead_that_cannot_be_renewed_is_not_said_to_be_anothers() {
-        let (taken, away) = tokio::join!(lost_to(200, "two"), lost_to(503, ""));
-        assert_eq!((taken, away), (Lost::Taken, Lost::NotRenewed));
-    }
-}
+mod tests;

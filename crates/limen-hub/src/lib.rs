@@ -11,11 +11,12 @@
 //! `limen-core`; what is here carries data from one to the other. Nothing is kept that cannot be
 //! read again from the hub and the members, so a hub that was killed goes on where it was.
 
+mod account;
 mod clusters;
 mod connect;
 mod connections;
+mod drain_before_unjoin;
 mod explain;
-mod farewell;
 mod federation;
 mod join;
 mod kinds;
@@ -27,12 +28,13 @@ mod roots;
 mod setup;
 mod status;
 mod traffic;
+mod unjoin;
 
 pub use connect::{ConnectError, SecretData, member_client};
 pub use connections::Connections;
 pub use explain::{Catalogue, ExplainError, Explained, Outlook, explain};
 pub use federation::{Federation, FederationOptions};
-pub use join::{JoinError, JoinOptions, Joined, Left, UnjoinOptions, is_own, join, unjoin};
+pub use join::{JoinError, JoinOptions, Joined, is_own, join};
 pub use kinds::federated_types;
 pub use lease::{Election, Lost};
 pub use setup::{MADE_ANNOTATION, SetupError, definition_marks, hub_id, set_up};
@@ -40,3 +42,4 @@ pub use traffic::{
     AskError, Drain, Drained, Front, Picture, Traffic, TrafficOptions, VerifyHosts, drain,
     hindrance, undrain,
 };
+pub use unjoin::{Left, UnjoinOptions, unjoin};

@@ -34,12 +34,18 @@ pub enum SetupError {
     NoIdentity,
 }
 
-/// What leaves of this hub are marked with: the uid of its oldest namespace.
+/// Id of a hub, which its leaves are labelled with: the uid of its cluster.
 pub async fn hub_id(api: &ObjectApi) -> Result<String, SetupError> {
+    let uid = cluster_uid(api).await.map_err(|error| failed("kube-system", error))?;
+    uid.ok_or(SetupError::NoIdentity)
+}
+
+/// Uid of a cluster's namespace kube-system, by which clusters are told apart.
+pub(crate) async fn cluster_uid(api: &ObjectApi) -> kube::Result<Option<String>> {
     let id = cluster_object("v1", "Namespace", "namespaces", "kube-system");
-    let namespace = api.get(&id).await.map_err(|error| failed("kube-system", error))?;
+    let namespace = api.get(&id).await?;
     let uid = namespace.as_ref().and_then(|namespace| namespace["metadata"]["uid"].as_str());
-    uid.map(str::to_owned).ok_or(SetupError::NoIdentity)
+    Ok(uid.map(str::to_owned))
 }
 
 /// Makes what a hub needs, or brings it up to date.

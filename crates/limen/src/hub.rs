@@ -17,7 +17,7 @@ use limen_hub::{
     TrafficOptions, VerifyHosts,
 };
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
-use limen_sync::ObjectApi;
+use limen_sync::{Fence, ObjectApi};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::dashboard::DashboardFlags;
@@ -257,30 +257,33 @@ async fn federate(
     stopped: impl Future<Output = ()>,
 ) -> Result<()> {
     let api = ObjectApi::new(client.clone());
-    let identity = format!("{}-{}", hostname(), std::process::id());
     let work = async {
         limen_hub::set_up(&api).await?;
-        let mut election = Election::new(client, identity);
+        let mut election = Election::new(client, identity());
         loop {
-            if shared {
-                election.win().await;
+            match shared {
+                true => election.win().await,
+                false => election.seize().await,
             }
+            let term = Term {
+                fence: election.fence(),
+                epoch: election.epoch(),
+                instance: election.identity().to_owned(),
+            };
             let mut lead = std::pin::pin!(async {
                 match shared {
                     true => election.keep().await,
-                    false => std::future::pending().await,
+                    false => match election.keep_seized().await {},
                 }
             });
-            // The lead is kept from the moment that it is won, however long it takes to begin.
+            // The lease is renewed from the moment that it is won, however long it takes to begin.
             let (lost, running) = tokio::select! {
                 lost = &mut lead => (lost, None),
-                running = begin(&api, home, &hosts) => (lead.await, Some(running)),
+                running = begin(&api, home, &hosts, &term) => (lead.await, Some(running)),
             };
             match lost {
-                Lost::Taken => tracing::warn!("another hub leads now"),
-                Lost::NotRenewed => {
-                    tracing::warn!("the lead cannot be renewed: it is given up until it can");
-                }
+                Lost::Taken => tracing::warn!("another hub holds the leader lease; stepping down"),
+                Lost::NotRenewed => tracing::warn!("lease renewal failed; stepping down"),
             }
             if let Some((traffic, federation)) = running {
                 tokio::join!(federation.stop(), traffic.stop());
@@ -293,10 +296,17 @@ async fn federate(
     }
 }
 
+/// The lead of this process, from one election to its loss.
+struct Term {
+    fence: Fence,
+    epoch: u64,
+    instance: String,
+}
+
 /// Begins to compile and to federate, as soon as the API lets it.
-async fn begin(api: &ObjectApi, home: Home, hosts: &Hosts) -> (Traffic, Federation) {
+async fn begin(api: &ObjectApi, home: Home, hosts: &Hosts, term: &Term) -> (Traffic, Federation) {
     loop {
-        match try_to_begin(api, home, hosts).await {
+        match try_to_begin(api, home, hosts, term).await {
             Ok(running) => return running,
             Err(error) => tracing::warn!(%error, "the hub cannot begin; trying again"),
         }
@@ -308,6 +318,7 @@ async fn try_to_begin(
     api: &ObjectApi,
     home: Home,
     hosts: &Hosts,
+    term: &Term,
 ) -> Result<(Traffic, Federation), SetupError> {
     let hub = limen_hub::hub_id(api).await?;
     let connections = Connections::default();
@@ -319,11 +330,32 @@ async fn try_to_begin(
     let mut options = FederationOptions::new(api.clone(), home);
     options.connections = connections;
     options.front = Some(traffic.front());
+    options.fence = term.fence.clone();
+    options.epoch = term.epoch;
+    options.instance.clone_from(&term.instance);
     let federation = Federation::start(options).await?;
     Ok((traffic, federation))
+}
+
+/// Identity of this process in the election: containers may share host name and process id.
+pub(crate) fn identity() -> String {
+    format!("{}-{}-{:08x}", hostname(), std::process::id(), rand::random::<u32>())
 }
 
 fn hostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| "hub".to_owned(), |name| name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::identity;
+
+    #[test]
+    fn two_processes_with_one_host_name_and_process_id_have_different_identities() {
+        let (one, other) = (identity(), identity());
+        assert_ne!(one, other);
+        let process = format!("-{}-", std::process::id());
+        assert!(one.contains(&process), "{one}");
+    }
 }

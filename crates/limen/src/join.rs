@@ -7,28 +7,33 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use kube::Client;
 use limen_core::locality::Coordinates;
+use limen_core::membership::AccountName;
 use limen_hub::{JoinOptions, Left, UnjoinOptions};
+use limen_sync::ObjectApi;
 
 use crate::connection::{
     HubConnection, HubToJoin, Whom, answering, block_on, config, read_kubeconfig,
 };
 
-/// Let a cluster into the federation.
+/// Join a cluster to the federation.
 #[derive(Args)]
 #[command(after_help = "\
-Makes the namespace limen-system in the cluster, with an account for the hub that may do what the
-federated kinds need and nothing else; stores its token as a Secret on the hub; registers it.
-Run it again to renew the token or the rights: region, zone, coordinates and labels that are not
-given stay as they are.
+Makes the namespace limen-system in the cluster, with an account of this hub's own that may write the
+federated kinds and list the others; stores its token as a Secret on the hub; registers the cluster
+with the uid of its namespace kube-system. Run it again to renew the token or the rights: region,
+zone, coordinates and labels that are not given stay as they are.
+
+Refused are the hub itself, a cluster that has joined under another name, and, unless an option says
+otherwise, a name that belongs to another cluster and a cluster that another hub has claimed.
 
 Examples:
   limen join gce-europe-west1b --kubeconfig europe.yaml --region europe-west1 --label location=europe
   limen join onprem --kubeconfig all.yaml --context onprem --coordinates 52.52,13.40")]
 pub(crate) struct Join {
-    /// What the cluster shall be called
+    /// Name of the cluster on the hub
     name: String,
 
-    /// A kubeconfig with which the cluster's administrator reaches it
+    /// Kubeconfig of an administrator of the cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
 
@@ -44,7 +49,7 @@ pub(crate) struct Join {
     #[arg(long)]
     zone: Option<String>,
 
-    /// Its place on Earth, in degrees
+    /// Its coordinates, in degrees
     #[arg(long, value_name = "LAT,LON", allow_hyphen_values = true)]
     coordinates: Option<Coordinates>,
 
@@ -52,9 +57,13 @@ pub(crate) struct Join {
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
-    /// The cluster of that name has another address than when it joined, or is another
+    /// Lead the name to another address, or to another cluster that replaces the first
     #[arg(long = "move")]
     moves: bool,
+
+    /// Join a cluster that another hub has claimed; both hubs then write to it
+    #[arg(long)]
+    share: bool,
 
     #[command(flatten)]
     hub: HubToJoin,
@@ -73,6 +82,7 @@ impl Join {
                 coordinates: self.coordinates,
                 labels: self.labels.into_iter().collect(),
                 moves: self.moves,
+                share: self.share,
             };
             let hub = self.hub.client().await?;
             let member = answering(config, Whom::Cluster, Some(&self.kubeconfig)).await?;
@@ -130,34 +140,38 @@ fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Let a cluster out of the federation.
+/// Unjoin a cluster from the federation.
 #[derive(Args)]
 #[command(after_help = "\
-The objects that the hub has made in the cluster stay there, unless --delete-leaves is given. They
-cannot be deleted in a cluster that does not answer: that is refused, unless --abandon is given too.
+The hub releases its leaves in the cluster, which stay there, or deletes them with --delete-leaves.
+Neither works in a cluster that does not answer: that is refused. --abandon forgets the cluster
+without touching it; its leaves stay, labelled as this hub's.
+
+kubectl delete cluster NAME is the same as limen unjoin NAME: the object is gone when the hub has
+released the leaves.
 
 Examples:
   limen unjoin gce-europe-west1b
   limen unjoin gce-europe-west1b --delete-leaves --yes
-  # It burnt down
-  limen unjoin gce-europe-west1b --delete-leaves --abandon")]
+  # A cluster that will never answer again
+  limen unjoin gce-europe-west1b --abandon")]
 pub(crate) struct Unjoin {
     /// The cluster
     name: String,
 
-    /// Delete what the hub has made in the cluster
+    /// Delete the leaves in the cluster
     #[arg(long)]
     delete_leaves: bool,
 
-    /// Forget the cluster even if it does not answer, and leave there what cannot be deleted
-    #[arg(long, requires = "delete_leaves")]
+    /// Forget the cluster without touching it
+    #[arg(long, conflicts_with = "delete_leaves")]
     abandon: bool,
 
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
 
-    /// How long to wait until the cluster has been let go of, in seconds
+    /// Time to wait for the hub to let go of the cluster, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "120")]
     timeout: u64,
 
@@ -170,14 +184,11 @@ impl Unjoin {
         block_on(async {
             let hub = self.hub.client().await?;
             let fate = match (self.delete_leaves, self.abandon) {
-                (false, _) => "stay, and are nobody's any more",
+                (_, true) => "stay as they are, labelled as this hub's",
+                (false, false) => "are released and stay",
                 (true, false) => "are DELETED",
-                (true, true) => "are DELETED, or stay as they are if it does not answer",
             };
-            println!(
-                "Cluster {} leaves the federation; the objects that the hub has made there {fate}.",
-                self.name
-            );
+            println!("Cluster {} leaves the federation; its leaves {fate}.", self.name);
             self.warn(&hub).await;
             if !self.yes {
                 confirm()?;
@@ -189,16 +200,18 @@ impl Unjoin {
                 patience: Duration::from_secs(self.timeout),
             };
             let fate = match limen_hub::unjoin(&hub, &options).await? {
-                Left::LetGo if self.delete_leaves => "the objects there are deleted".to_owned(),
-                Left::LetGo => "the objects there are nobody's any more".to_owned(),
+                Left::LetGo if self.delete_leaves => "its leaves are deleted".to_owned(),
+                Left::LetGo => "its leaves are released".to_owned(),
                 Left::Abandoned { leaves } => format!(
-                    "it did not answer, so the hub has let go of nothing there: {leaves} objects are known, labelled as this hub's"
+                    "it was not touched: {leaves} leaves are known there, labelled as this hub's"
                 ),
             };
             println!("Cluster {} has left; {fate}.", self.name);
+            let hub = limen_hub::hub_id(&ObjectApi::new(hub)).await?;
             println!(
-                "Its account for the hub is still there: kubectl --context {} delete namespace limen-system, clusterrole and clusterrolebinding limen-hub.",
-                self.name
+                "The hub's account is still there: kubectl --context {} delete clusterrole,clusterrolebinding {}, and the namespace limen-system if no other hub uses it.",
+                self.name,
+                AccountName::of_hub(&hub)
             );
             Ok(())
         })

@@ -23,6 +23,7 @@ mod doctor;
 #[cfg(test)]
 mod documented;
 mod gateway;
+mod holds;
 mod hub;
 mod ingress;
 mod join;
@@ -30,6 +31,7 @@ mod manual;
 mod output;
 mod play;
 mod publish;
+mod resume;
 mod roots;
 mod simulate;
 mod stdout;
@@ -76,16 +78,20 @@ struct Cli {
 enum Command {
     /// Run the hub: a Kubernetes API that people submit their objects to.
     Hub(Box<hub::Hub>),
-    /// Let a cluster into the federation.
+    /// Join a cluster to the federation.
     Join(join::Join),
-    /// Let a cluster out of the federation.
+    /// Unjoin a cluster from the federation.
     Unjoin(join::Unjoin),
     /// Show the members of the federation.
     Clusters(clusters::Clusters),
     /// Show a root with its leaves: where they are, how far, and what is wrong.
     Status(roots::Status),
-    /// Let a deletion go on that was held back.
-    Release(roots::Release),
+    /// Show the removals that wait for a person.
+    Holds(holds::Holds),
+    /// Let a held removal go on.
+    Release(holds::Release),
+    /// Let a hub that was restored from a backup write to members again.
+    Resume(resume::Resume),
     /// Take traffic away from a cluster.
     Drain(traffic::Drain),
     /// Give traffic back to a cluster.
@@ -156,7 +162,9 @@ fn run(command: Command) -> Result<()> {
         Command::Unjoin(unjoin) => unjoin.run(),
         Command::Clusters(clusters) => clusters.run(),
         Command::Status(status) => status.run(),
+        Command::Holds(holds) => holds.run(),
         Command::Release(release) => release.run(),
+        Command::Resume(resume) => resume.run(),
         Command::Drain(drain) => drain.run(),
         Command::Undrain(undrain) => undrain.run(),
         Command::Explain(explain) => explain.run(),

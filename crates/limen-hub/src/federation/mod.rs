@@ -31,7 +31,7 @@ use limen_core::federated::{Kind, ObjectId};
 use limen_core::lifecycle::Limits;
 use limen_core::placement::Clusters;
 use limen_core::selector::Labels;
-use limen_sync::{MemberEvent, ObjectApi, Queue, Seen};
+use limen_sync::{Fence, MemberEvent, ObjectApi, Queue, Seen};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -84,6 +84,12 @@ pub struct FederationOptions {
     pub renew_every: Duration,
     /// The part of a credential's life that is left when it is renewed.
     pub renew_percent_left: u8,
+    /// Permission to write, for as long as this hub leads.
+    pub fence: Fence,
+    /// Epoch of this hub's lead, greater than that of all leaders before it.
+    pub epoch: u64,
+    /// Identity of this process among the hubs that may lead.
+    pub instance: String,
 }
 
 impl FederationOptions {
@@ -99,6 +105,9 @@ impl FederationOptions {
             front: None,
             renew_every: Duration::from_secs(300),
             renew_percent_left: 33,
+            fence: Fence::open(),
+            epoch: 1,
+            instance: "hub".to_owned(),
         }
     }
 }

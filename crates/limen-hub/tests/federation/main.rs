@@ -4,6 +4,7 @@ mod bad_days;
 mod claims;
 mod doubt;
 mod holds;
+mod membership;
 mod more_bad_days;
 #[cfg(feature = "e2e")]
 mod real_members;

@@ -85,7 +85,7 @@ async fn a_slow_member_delays_no_other() {
 async fn a_member_that_forbids_says_so_on_the_root_and_is_tried_again() {
     let rig = Rig::start(&["asia-1"]).await;
     let role = id_of(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "limen-hub"}}));
+        "metadata": {"name": rig.account().await}}));
     let member = rig.member("asia-1").api();
     let role_before = member.get(&role).await.unwrap().unwrap();
     let read_only = json!({"rules": [

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use kube::{Client, Config};
 use limen_api::dialect::Home;
 use limen_core::federated::ObjectId;
+use limen_core::membership::AccountName;
 use limen_hub::{Federation, FederationOptions, JoinOptions, join, set_up};
 use limen_sync::ObjectApi;
 use serde_json::Value;
@@ -47,6 +48,16 @@ impl ApiServer {
 
     pub(crate) fn api(&self) -> ObjectApi {
         ObjectApi::new(self.client.clone())
+    }
+
+    /// How it joins under a name.
+    pub(crate) fn join_options(&self, name: &str) -> JoinOptions {
+        JoinOptions {
+            name: name.to_owned(),
+            endpoint: self.config.cluster_url.to_string(),
+            ca: self.config.root_cert.as_ref().map(|certificates| pem(certificates)),
+            ..JoinOptions::default()
+        }
     }
 
     pub(crate) async fn get(&self, id: &ObjectId) -> Option<Value> {
@@ -103,15 +114,14 @@ impl Rig {
         member: &ApiServer,
         labels: BTreeMap<String, String>,
     ) {
-        let options = JoinOptions {
-            name: name.to_owned(),
-            endpoint: member.config.cluster_url.to_string(),
-            ca: member.config.root_cert.as_ref().map(|certificates| pem(certificates)),
-            labels,
-            moves: true,
-            ..JoinOptions::default()
-        };
+        let options = JoinOptions { labels, moves: true, ..member.join_options(name) };
         join(&self.hub.client, &member.client, &options).await.unwrap();
+    }
+
+    /// The name of the objects of the hub's account in members.
+    pub(crate) async fn account(&self) -> String {
+        let hub = limen_hub::hub_id(&self.hub.api()).await.unwrap();
+        AccountName::of_hub(&hub).to_string()
     }
 
     pub(crate) async fn start_federation(&mut self) {

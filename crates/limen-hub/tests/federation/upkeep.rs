@@ -69,7 +69,7 @@ async fn a_credential_that_cannot_be_renewed_is_said_and_still_used() {
     let mut rig = Rig::start(&["asia-1"]).await;
     rig.stop_federation().await;
     let role = id_of(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": {"name": "limen-hub", "namespace": "limen-system"}}));
+        "metadata": {"name": rig.account().await, "namespace": "limen-system"}}));
     let member = rig.member("asia-1").api();
     let uid = member.get(&role).await.unwrap().unwrap()["metadata"]["uid"].clone();
     member.delete(&role, uid.as_str().unwrap()).await.unwrap();
@@ -89,7 +89,7 @@ async fn a_credential_that_cannot_be_renewed_is_said_and_still_used() {
 async fn an_account_that_is_deleted_in_the_member_is_told_apart() {
     let rig = Rig::start(&["asia-1"]).await;
     let account = id_of(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
-        "metadata": {"name": "limen-hub", "namespace": "limen-system"}}));
+        "metadata": {"name": rig.account().await, "namespace": "limen-system"}}));
     let member = rig.member("asia-1").api();
     let uid = member.get(&account).await.unwrap().unwrap()["metadata"]["uid"].clone();
     member.delete(&account, uid.as_str().unwrap()).await.unwrap();

@@ -9,7 +9,7 @@ use kube::{Client, ResourceExt};
 use limen_api::{FederatedStatusSpec, LeafState};
 
 use super::balancer::record;
-use crate::roots::release_ingress;
+use crate::holds::release_ingress;
 
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(200);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use k8s_openapi::api::networking::v1::Ingress;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use limen_api::PlacementPolicy;
 
@@ -98,13 +98,16 @@ impl Delete {
                 println!("Deleting Ingress from cluster: {cluster}...");
             }
             let namespace = balancer.namespace();
+            let policies: Api<PlacementPolicy> = Api::namespaced(hub.clone(), &namespace);
+            let policy = policies.get_opt(&policy_name(&self.name)).await;
+            let policy = policy.context("cannot read the PlacementPolicy")?;
             self.delete_ingress(&hub, &balancer.ingress, &namespace).await?;
             // The policy last: without it the Ingress would go everywhere.
-            let policies: Api<PlacementPolicy> = Api::namespaced(hub.clone(), &namespace);
-            absent_is_fine(
-                policies.delete(&policy_name(&self.name), &DeleteParams::default()).await,
-            )
-            .context("the Ingress is gone, and its PlacementPolicy cannot be deleted")?;
+            if let Some(policy) = policy {
+                let deleted = policies.delete(&policy.name_any(), &with_uid(&policy)).await;
+                absent_is_fine(deleted)
+                    .context("the Ingress is gone, and its PlacementPolicy cannot be deleted")?;
+            }
             println!("Load balancer {} is deleted", self.name);
             Ok(())
         })
@@ -113,7 +116,7 @@ impl Delete {
     async fn delete_ingress(&self, hub: &Client, ingress: &Ingress, namespace: &str) -> Result<()> {
         let (name, uid) = (ingress.name_any(), ingress.uid());
         let ingresses: Api<Ingress> = Api::namespaced(hub.clone(), namespace);
-        absent_is_fine(ingresses.delete(&name, &DeleteParams::default()).await)
+        absent_is_fine(ingresses.delete(&name, &with_uid(ingress)).await)
             .with_context(|| format!("cannot delete the Ingress {namespace}/{name}"))?;
         let deadline = Instant::now() + Duration::from_secs(self.patience.timeout);
         while ingresses.get_opt(&name).await?.is_some_and(|there| there.uid() == uid) {
@@ -138,7 +141,7 @@ impl Delete {
             let namespace = policy.namespace().unwrap_or_default();
             refuse_what_it_places(hub, policy, &namespace).await?;
             let policies: Api<PlacementPolicy> = Api::namespaced(hub.clone(), &namespace);
-            absent_is_fine(policies.delete(&name, &DeleteParams::default()).await)?;
+            absent_is_fine(policies.delete(&name, &with_uid(policy)).await)?;
             println!("Its Ingress was gone; deleted the PlacementPolicy {namespace}/{name}");
         }
         Ok(!found.items.is_empty())
@@ -162,6 +165,12 @@ async fn refuse_what_it_places(
         }
     }
     Ok(())
+}
+
+/// Deletes the object that was read, and no other of the same name.
+fn with_uid(object: &impl ResourceExt) -> DeleteParams {
+    let preconditions = Preconditions { uid: object.uid(), resource_version: None };
+    DeleteParams::default().preconditions(preconditions)
 }
 
 fn absent_is_fine<T>(deleted: kube::Result<T>) -> kube::Result<()> {

@@ -1,7 +1,7 @@
 //! How a story found the federation, and how it leaves it.
 
 use anyhow::{Context, Result, bail};
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Preconditions};
 use limen_playground::Faults;
 use serde_json::{Value, json};
 
@@ -102,8 +102,10 @@ impl Stage {
     async fn remove_made(&self, kind: &str) -> Result<()> {
         let api = objects(self.hub.clone(), kind);
         let context = || format!("cannot remove the {kind} {MADE} from the hub");
-        if api.get_opt(MADE).await.with_context(context)?.is_some() {
-            api.delete(MADE, &DeleteParams::default()).await.with_context(context)?;
+        if let Some(made) = api.get_opt(MADE).await.with_context(context)? {
+            let preconditions = Preconditions { uid: made.metadata.uid, resource_version: None };
+            let how = DeleteParams::default().preconditions(preconditions);
+            api.delete(MADE, &how).await.with_context(context)?;
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
-//! What people ask about roots: `limen status`, `limen release` and `limen explain placement`.
+//! Commands about roots: `limen status` and `limen explain placement`.
 
 mod placement;
-mod release;
 mod status;
 
 use anyhow::{Context, Result, bail};
@@ -12,7 +11,6 @@ use limen_core::federated::ObjectId;
 use limen_hub::Catalogue;
 
 pub(crate) use self::placement::read_manifest;
-pub(crate) use self::release::{Release, release_ingress};
 pub(crate) use self::status::Status;
 
 /// Explain a decision.
@@ -33,8 +31,8 @@ impl Explain {
     }
 }
 
-/// The root that a person means by KIND/NAME in a namespace.
-fn resolve(catalogue: &Catalogue, root: &str, namespace: &str) -> Result<ObjectId> {
+/// The root that KIND/NAME means in a namespace.
+pub(crate) fn resolve(catalogue: &Catalogue, root: &str, namespace: &str) -> Result<ObjectId> {
     let Some((kind, name)) = root.split_once('/') else {
         bail!("{root:?} is not KIND/NAME, such as ingress/web");
     };

@@ -1,5 +1,6 @@
 //! A whole federation: hub, members, gateway and control, started in order and stopped in order.
 
+use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,11 +13,12 @@ use kube::Client;
 use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
 use limen_gateway::{Gateway, Options, source};
-use limen_hub::{Federation, FederationOptions, JoinOptions, Traffic, TrafficOptions};
+use limen_hub::{Election, Federation, FederationOptions, JoinOptions, Traffic, TrafficOptions};
 use limen_playground::{Admin, Member, MemberOptions, Place, Topology};
 use limen_store::{RedbOptions, RedbStore};
 use limen_sync::ObjectApi;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::dashboard::{Page, Token};
 use super::dns;
@@ -24,6 +26,7 @@ use super::http_client::ask;
 use super::kubeconfig::{HUB, together, write_private};
 use super::ports::Ports;
 use super::sample;
+use crate::hub::identity;
 
 /// How long the sample may take until it answers everywhere.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,6 +48,8 @@ pub(crate) struct Whole {
     folder: PathBuf,
     server: Server,
     federation: Federation,
+    /// Renews the leader lease.
+    lease: JoinSet<Infallible>,
     traffic: Traffic,
     members: Vec<Arc<Member>>,
     gateway: Gateway,
@@ -92,13 +97,21 @@ impl Whole {
         let traffic = TrafficOptions::new(api.clone());
         let connections = traffic.connections.clone();
         let traffic = Traffic::start(traffic);
+        // The hub's store is locked by this process.
+        let mut election = Election::new(client.clone(), identity());
+        election.seize().await;
         let options = FederationOptions {
             connections,
             probe_every: PROBE_EVERY,
             front: Some(traffic.front()),
+            fence: election.fence(),
+            epoch: election.epoch(),
+            instance: election.identity().to_owned(),
             ..FederationOptions::new(api.clone(), Home::Embedded)
         };
         let federation = Federation::start(options).await?;
+        let mut lease = JoinSet::new();
+        lease.spawn(async move { election.keep_seized().await });
         say(&format!("clusters have joined ({} ms)", start.elapsed().as_millis()));
 
         let gateway = start_gateway(&client, &folder, edge, &ports)?;
@@ -119,6 +132,7 @@ impl Whole {
             folder,
             server,
             federation,
+            lease,
             traffic,
             members,
             gateway,
@@ -203,6 +217,7 @@ impl Whole {
         drop(self.dns);
         self.gateway.stop().await;
         self.federation.stop().await;
+        drop(self.lease);
         self.traffic.stop().await;
         futures::future::join_all(self.members.iter().map(|member| member.stop())).await;
         self.server.stop().await;
@@ -275,6 +290,7 @@ async fn join(hub: &Client, member: &Member) -> Result<()> {
             .into(),
         // Every start may choose other ports.
         moves: true,
+        share: false,
     };
     limen_hub::join(hub, member.client(), &options).await?;
     Ok(())

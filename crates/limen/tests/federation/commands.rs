@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use limen_api::{Cluster, FederatedStatus};
+use limen_api::Cluster;
 use serde_json::{Value, json};
 
 use crate::processes::{ApiServer, eventually};
@@ -263,54 +263,15 @@ async fn leaves_of_a_cluster_that_does_not_answer_are_not_said_to_be_deleted() {
     let there = clusters.get("a").await.unwrap();
     assert!(there.metadata.annotations.unwrap_or_default().is_empty(), "nothing was done");
 
-    let left = hub.limen(&[&leave[..], &["--abandon"]].concat());
+    let kept = hub.limen(&["unjoin", "a", "--yes"]);
+    assert!(!kept.succeeded() && kept.err().contains("cannot be released"), "{}", kept.all());
+    let both = hub.limen(&[&leave[..], &["--abandon"]].concat());
+    assert!(!both.succeeded() && both.err().contains("cannot be used with"), "{}", both.all());
+    let left = hub.limen(&["unjoin", "a", "--abandon", "--yes"]);
     assert!(left.succeeded(), "{}", left.all());
-    assert!(left.out().contains("a has left; it did not answer, so "), "{}", left.all());
+    assert!(left.out().contains("a has left; it was not touched: "), "{}", left.all());
     assert!(clusters.get_opt("a").await.unwrap().is_none());
     a.start_again();
     let there: Api<Ingress> = Api::default_namespaced(a.client().await);
     assert!(there.get_opt("web").await.unwrap().is_some(), "it was abandoned");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_what_was_shown_and_meant_is_released() {
-    let (hub, a) = (ApiServer::hub(), ApiServer::member());
-    hub.join(&[&a]).await;
-    let client = hub.client().await;
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let shop = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
-    namespaces.create(&PostParams::default(), &shop).await.unwrap();
-    for namespace in ["default", "shop"] {
-        let roots: Api<Ingress> = Api::namespaced(client.clone(), namespace);
-        let mut root = ingress();
-        root["metadata"]["namespace"] = json!(namespace);
-        let root = serde_json::from_value(root).unwrap();
-        roots.create(&PostParams::default(), &root).await.unwrap();
-        eventually_says(&hub, &["status", "ingress/web", "-n", namespace], &["synced 1/1"]).await;
-        let nowhere = Patch::Merge(only_in("nowhere"));
-        roots.patch("web", &PatchParams::default(), &nowhere).await.unwrap();
-        eventually_says(&hub, &["status", "ingress/web", "-n", namespace], &["held: "]).await;
-    }
-    // A record of a kind that the hub knows no more, in the way of the others.
-    let records: Api<FederatedStatus> = Api::namespaced(client.clone(), "shop");
-    let spec = json!({"root": {"apiVersion": "old.example/v1", "kind": "Aged", "name": "one"},
-        "synced": "0/1", "message": "held: it is old (mark 1234)"});
-    let odd = json!({"metadata": {"name": "aged.one"}, "spec": spec});
-    let odd = serde_json::from_value(odd).unwrap();
-    records.create(&PostParams::default(), &odd).await.unwrap();
-
-    let all = ["release", "--all", "-n", "shop"];
-    let unasked = hub.limen(&all);
-    assert!(!unasked.succeeded() && unasked.err().contains("nothing was done"));
-    assert!(unasked.out().contains("Ingress web in shop: held: "), "{}", unasked.all());
-    assert!(!unasked.out().contains("default"), "{}", unasked.all());
-    let released = hub.limen(&[&all[..], &["--yes"]].concat());
-    assert!(released.out().contains("1 released."), "{}", released.all());
-    assert!(!released.succeeded(), "{}", released.all());
-    assert!(released.err().contains("1 of 2 could not be released"), "{}", released.all());
-    assert!(released.err().contains("Aged"), "{}", released.all());
-    eventually_says(&hub, &["status", "ingress/web", "-n", "shop"], &["no cluster is selected"])
-        .await;
-    let other = hub.limen(&["status", "ingress/web", "-n", "default"]).out();
-    assert!(other.contains("held: "), "{other}");
 }

@@ -8,6 +8,8 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use limen_api::DnsZone;
+use limen_core::membership::AccountName;
+use limen_sync::ObjectApi;
 use serde_json::{Value, json};
 
 use crate::processes::{ApiServer, config_map, eventually};
@@ -77,7 +79,9 @@ async fn the_doctor_finds_what_is_broken_and_says_what_to_do() {
     let advice = &verdict(&held, "root default/configmap/kept", "held").unwrap()["advice"];
     assert!(advice.as_str().unwrap().contains("limen release configmap/kept -n default"));
     let bindings: Api<ClusterRoleBinding> = Api::all(a.client().await);
-    bindings.delete("limen-hub", &DeleteParams::default()).await.unwrap();
+    let hub_id = limen_hub::hub_id(&ObjectApi::new(hub.client().await)).await.unwrap();
+    let account = AccountName::of_hub(&hub_id);
+    bindings.delete(account.as_str(), &DeleteParams::default()).await.unwrap();
     let rights = eventually_finds(&hub, "member a", "rights", "fault").await;
     let rights = verdict(&rights, "member a", "rights").unwrap();
     assert!(rights["found"].as_str().unwrap().contains("may not"), "{rights}");

@@ -4,6 +4,7 @@
 mod bad_days;
 mod commands;
 mod doctor;
+mod holds;
 mod kubemci;
 mod output;
 mod processes;

@@ -280,6 +280,7 @@ async fn join(hub: &Client, member: &Member) {
         coordinates: Some(place.coordinates()),
         labels: Default::default(),
         moves: false,
+        share: false,
     };
     limen_hub::join(hub, member.client(), &options).await.unwrap();
 }

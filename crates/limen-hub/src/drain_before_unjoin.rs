@@ -1,4 +1,4 @@
-//! Taking traffic away from a member before its leaves go.
+//! Drains a member before its leaves are deleted.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use serde_json::json;
 
 use crate::join::{JoinError, step};
 
-/// How long edges may take to obey, and requests that are under way to end.
+/// Time for edges to obey, and for requests in flight to end.
 const EDGES: Duration = Duration::from_secs(2);
 
-/// Drains a member and returns when nothing that edges obey sends clients there. What is drained
-/// and the last of its kind stays a way in, and edges use it only where there is no other.
-pub(crate) async fn take_traffic_away(
+/// Drains a member and returns when no GlobalIngress sends clients there. The last target of a
+/// backend stays as a fallback, also drained.
+pub(crate) async fn drain_before_unjoin(
     hub: &Client,
     name: &str,
     patience: Duration,
@@ -45,14 +45,14 @@ pub(crate) async fn take_traffic_away(
     Ok(())
 }
 
-/// How many backends a member serves and is not drained for.
+/// Number of backends that a member serves without being drained.
 async fn serving(hub: &Client, name: &str) -> Result<usize, JoinError> {
     let globals: Api<GlobalIngress> = Api::all(hub.clone());
     let globals = match globals.list(&ListParams::default()).await {
         Ok(globals) => globals,
         Err(error) => {
             let kind = kind(("limen.dev/v1alpha1", "GlobalIngress", "globalingresses", true));
-            // A hub without traffic has none. Who else answers does not know.
+            // A hub without traffic has none; any other answer leaves it unknown.
             return match lacks(&ObjectApi::new(hub.clone()), &kind).await {
                 Ok(true) => Ok(0),
                 _ => Err(step("read GlobalIngress objects")(error)),
