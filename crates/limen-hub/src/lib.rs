@@ -29,7 +29,7 @@ mod status;
 mod traffic;
 
 pub use connect::{ConnectError, SecretData, member_client};
-pub use connections::Connections;
+pub use connections::{Connections, Connector};
 pub use explain::{Catalogue, ExplainError, Explained, Outlook, explain};
 pub use federation::{Federation, FederationOptions};
 pub use join::{JoinError, JoinOptions, Joined, Left, UnjoinOptions, is_own, join, unjoin};
