@@ -144,7 +144,9 @@ impl Stage {
             }
         });
         let server = server.to_owned();
+        let from = self.shared.lock().now();
         self.after(seconds, move |network| {
+            network.absences.push((server.clone(), from, from + seconds * 1000));
             if requests {
                 mend(&mut network.requests_cut, &server);
             }
@@ -210,11 +212,6 @@ impl Stage {
                 api.restore(backup);
             }
             world.change_network(|network| network.reset(server));
-            if server == HUB {
-                let now = world.now();
-                let World { laws, servers, .. } = &mut *world;
-                laws.restored(now, &servers[HUB]);
-            }
         }
         if server == HUB {
             self.start_hub(HUB);

@@ -111,7 +111,13 @@ fn action(random: &mut Random, elects: bool) -> Action {
             Action::Outage { server: member, method, plural, code, seconds: random.between(5, 90) }
         }
         83..=84 => {
-            let weather = Weather { requests_lost: 30, answers_lost: 60, late: 30, doubled: 60 };
+            let weather = Weather {
+                requests_lost: 30,
+                answers_lost: 60,
+                late: 30,
+                answers_late: 60,
+                doubled: 60,
+            };
             Action::Storm { weather, seconds: random.between(5, 60) }
         }
         85..=88 => Action::Kill { seconds: random.between(0, 20) },
@@ -141,6 +147,7 @@ fn policy(random: &mut Random, namespace: String) -> Action {
         0 => Placement::Everywhere,
         1 | 2 => Placement::Only(names(random)),
         3 => Placement::Region((*random.pick(&["africa", "asia", "europe", "eu"])).to_owned()),
+        _ if random.permille(500) => Placement::Malformed,
         _ => Placement::Broken,
     };
     let waves = match random.permille(250) {

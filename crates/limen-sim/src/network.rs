@@ -31,6 +31,8 @@ pub struct Weather {
     pub answers_lost: u64,
     /// Requests that take seconds.
     pub late: u64,
+    /// Answers that take seconds.
+    pub answers_late: u64,
     /// Requests that arrive twice.
     pub doubled: u64,
 }
@@ -74,6 +76,8 @@ pub struct Network {
     pub watch_lag: BTreeMap<(String, Arc<str>), u64>,
     /// Hub processes.
     pub processes: BTreeMap<u32, Process>,
+    /// Absences that have ended: the API, and from when to when, in milliseconds.
+    pub absences: Vec<(String, u64, u64)>,
     /// Connections of each API were broken so often.
     pub resets: BTreeMap<String, u64>,
 }
@@ -85,7 +89,10 @@ impl Network {
         let late = random.permille(weather.late);
         Fate {
             there: if late { random.between(500, 20_000) } else { random.between(1, 25) },
-            back: random.between(1, 25),
+            back: match random.permille(weather.answers_late) {
+                true => random.between(500, 5000),
+                false => random.between(1, 25),
+            },
             request_lost: random.permille(weather.requests_lost)
                 || self.requests_cut.contains_key(server),
             answer_lost: random.permille(weather.answers_lost),

@@ -78,6 +78,7 @@ pub fn policy(
         Placement::Region(region) => {
             json!({"clusterSelector": {"matchLabels": {"region": region}}})
         }
+        Placement::Malformed => json!("everywhere"),
         Placement::Broken => json!({"clusterSelector": {"matchExpressions": [
             {"key": "region", "operator": "Resembles", "values": ["eu"]}]}}),
     };

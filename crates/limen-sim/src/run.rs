@@ -1,5 +1,7 @@
 //! One history: a scenario carried out from its start to rest.
 
+use std::cell::Cell;
+use std::sync::Once;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -30,12 +32,26 @@ pub struct Outcome {
     pub millis: u64,
 }
 
+thread_local! {
+    /// Panics on this thread: those of tasks would otherwise go unnoticed.
+    static PANICS: Cell<u64> = const { Cell::new(0) };
+}
+static COUNT_PANICS: Once = Once::new();
+
 /// Carries out a scenario, and judges it by these laws. Must not be called from within a runtime.
 ///
 /// # Panics
 ///
 /// If no runtime can be made.
 pub fn run(scenario: &Scenario, laws: Laws) -> Outcome {
+    PANICS.set(0);
+    COUNT_PANICS.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |information| {
+            PANICS.set(PANICS.get() + 1);
+            before(information);
+        }));
+    });
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime on this thread needs nothing that could fail");
@@ -62,6 +78,10 @@ async fn history(scenario: &Scenario, laws: Laws) -> Outcome {
     ticking.abort();
     let mut world = shared.lock();
     let now = world.now();
+    {
+        let world = &mut *world;
+        world.laws.panicked(now, PANICS.get(), &mut world.trace);
+    }
     if world.network.weather == Weather::default() && world.network.requests_cut.is_empty() {
         let world = &mut *world;
         world.laws.at_rest(now, &world.servers, &mut world.trace);

@@ -13,8 +13,10 @@ pub enum Placement {
     Only(Vec<String>),
     /// Clusters by their label `region`.
     Region(String),
-    /// A selector that cannot be read.
+    /// A selector that cannot be understood.
     Broken,
+    /// Not a placement at all.
+    Malformed,
 }
 
 /// How a foreign object looks.

@@ -116,6 +116,9 @@ pub fn by_placement(hub: &Server, placement: &Value) -> Selection {
             |cluster: &Value| names.iter().any(|name| name["name"] == cluster["metadata"]["name"]);
         return Selection::Clusters(clusters(hub, named));
     }
+    if !placement.is_object() {
+        return Selection::Unknown;
+    }
     let selector = &placement["clusterSelector"];
     if selector["matchExpressions"].is_array() {
         return Selection::Unknown;

@@ -2,7 +2,6 @@
 
 use crate::actor::Actor;
 use crate::api::{Cause, Change, Effect};
-use crate::world::HUB;
 
 /// What has happened.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +33,8 @@ impl Trace {
         let object = object.map(ToString::to_string).unwrap_or_default();
         self.mix(at, &format!("{text}{object}"));
         let own = effect.key.namespace.starts_with("limen-");
-        if matches!(effect.actor, Actor::Hub { .. }) && server != HUB && !own {
+        let as_member = matches!(&effect.actor, Actor::Hub { cluster, .. } if !cluster.is_empty());
+        if as_member && !own {
             self.lines.push((at, text));
         }
     }

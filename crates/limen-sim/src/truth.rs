@@ -134,6 +134,13 @@ impl Truth {
         }
     }
 
+    /// Takes note that a namespace is deleted, and with it every root that is in it.
+    pub fn namespace_deleted(&mut self, now: u64, namespace: &str) {
+        for root in self.roots.values_mut().filter(|root| root.key.namespace == namespace) {
+            root.deleted.get_or_insert((now, Deletion::WithNamespace));
+        }
+    }
+
     /// Looks again at every root of a namespace, or at all.
     pub fn look_again(&mut self, now: u64, hub: &Server, namespace: Option<&str>) {
         let concerned = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);

@@ -22,6 +22,9 @@ use crate::world::World;
 /// The pause between two bookmarks of a silent watch.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
+/// Within this time all watches of a process that resumes catch up, in milliseconds.
+const RESUMING: u64 = 400;
+
 struct Watch {
     wire: Wire,
     resource: Arc<Resource>,
@@ -31,6 +34,8 @@ struct Watch {
     changes: Arc<Notify>,
     network: Arc<Notify>,
     resets: u64,
+    /// The process was suspended; the first events after that come in any order.
+    suspended: bool,
     /// The last event has been sent.
     over: bool,
 }
@@ -76,6 +81,7 @@ pub(crate) fn response(wire: Wire, call: &Call) -> Response<Answer> {
             changes: world.changes(&wire.server, &resource.id()),
             network: world.network_changes(),
             resets: world.network.resets(&wire.server),
+            suspended: false,
             over: false,
             resource,
             wire: wire.clone(),
@@ -138,10 +144,19 @@ impl Watch {
     }
 
     fn step(&mut self) -> Step {
-        let world = self.wire.shared.lock();
+        let mut world = self.wire.shared.lock();
+        let world = &mut *world;
         let (network, server) = (&world.network, &*self.wire.server);
         match network.process(self.wire.process) {
-            Process::Dead | Process::Suspended => return Step::Stalled,
+            Process::Dead => return Step::Stalled,
+            Process::Suspended => {
+                self.suspended = true;
+                return Step::Stalled;
+            }
+            Process::Running if std::mem::take(&mut self.suspended) => {
+                let pause = Duration::from_millis(world.random.below(RESUMING));
+                return Step::Sleep(Instant::now() + pause);
+            }
             Process::Running => {}
         }
         if network.resets(server) != self.resets {

@@ -49,6 +49,15 @@ pub(super) fn is_held(hub: &Server, root: &str, cluster: &str) -> bool {
     by_object || records.into_iter().any(|(_, record)| held_by_record(record).contains(&pair))
 }
 
+/// Whether a hold that nobody has released covers some leaf of a root.
+pub(super) fn is_held_at_all(hub: &Server, root: &str) -> bool {
+    let covers = |held: BTreeSet<(String, String)>| held.iter().any(|(held, _)| held == root);
+    let mut holds = hub.of("holds.limen.dev");
+    let mut records = hub.of("federatedstatuses.limen.dev");
+    holds.any(|(_, hold)| !is_released(hold) && covers(held_by_object(hold)))
+        || records.any(|(_, record)| covers(held_by_record(record)))
+}
+
 impl Laws {
     pub(super) fn holds_shrink(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let held = match &*scene.effect.key.resource {

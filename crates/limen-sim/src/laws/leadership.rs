@@ -85,6 +85,14 @@ impl Laws {
             }
             Some(_) => {}
         }
+        let joined =
+            scene.hub().and_then(|hub| hub.get(&Key::new("clusters.limen.dev", "", cluster)));
+        let joined = joined.and_then(|cluster| cluster["spec"]["uid"].as_str());
+        if joined.is_some_and(|uid| uid != member) {
+            let text =
+                format!("{}, which is not the cluster that joined", scene.describe("writes"));
+            found.push((8, text));
+        }
         let gone = |name: &str| {
             let known =
                 scene.hub().and_then(|hub| hub.get(&Key::new("clusters.limen.dev", "", name)));

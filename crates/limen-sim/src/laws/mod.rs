@@ -33,7 +33,8 @@ use crate::world::HUB;
 const GRACE: u64 = 60_000;
 
 /// The laws by number.
-pub const LAWS: [(u8, &str); 12] = [
+pub const LAWS: [(u8, &str); 14] = [
+    (0, "no hub panics"),
     (
         1,
         "each write names uid and version of a leaf, or creates where nothing was, or adopts as allowed",
@@ -49,6 +50,7 @@ pub const LAWS: [(u8, &str); 12] = [
     (10, "a wave gets a change only after the one before has it available"),
     (11, "at rest: Synced means equal, finished roots leave nothing, writes stop"),
     (12, "a terminal Job is created once for each root and member"),
+    (14, "what a person deletes by name, in everyday numbers, is not held"),
 ];
 
 /// A broken law.
@@ -159,12 +161,11 @@ impl Laws {
         self.violations.push(Violation { at, law, text });
     }
 
-    /// The hub's store was restored: what people wanted since then is not in it.
-    pub fn restored(&mut self, now: u64, hub: &Server) {
-        for root in self.truth.roots.values_mut() {
-            root.governed = None;
+    /// Notes that tasks have panicked.
+    pub fn panicked(&mut self, now: u64, count: u64, trace: &mut Trace) {
+        if count > 0 {
+            self.broken(now, 0, format!("{count} tasks of hubs panicked"), trace);
         }
-        self.truth.look_again(now, hub, None);
     }
 
     /// Judges a change of an API.
@@ -186,6 +187,13 @@ impl Laws {
         let scene = Scene { now, server, effect, sent, servers, network, cluster };
         let mut found = Vec::new();
         if server == HUB {
+            if !cluster.is_empty() {
+                let text = format!(
+                    "{}, the hub's own store, as cluster {cluster}",
+                    scene.describe("writes")
+                );
+                found.push((8, text));
+            }
             self.observe_store(&scene, &mut found);
         } else if !server.starts_with(HUB) {
             self.observe_member(&scene, &mut found);
@@ -204,6 +212,8 @@ impl Laws {
         };
         let same = spec(scene.before()) == spec(scene.after());
         match &*effect.key.resource {
+            // What a hub writes changes nothing of what people want.
+            _ if effect.actor.is_hub() && scene.after().is_some() => return,
             "placementpolicies.limen.dev" if !same => {
                 self.truth.look_again(now, hub, Some(&effect.key.namespace));
             }
@@ -223,11 +233,17 @@ impl Laws {
             Cause::Namespace => Deletion::WithNamespace,
             _ => Deletion::Named,
         };
+        if effect.change == Change::Marked && &*effect.key.resource == "namespaces" {
+            self.truth.namespace_deleted(now, &effect.key.name);
+        }
         match (scene.before(), scene.after()) {
             (_, Some(object)) if is_root(&effect.key, object) => {
                 self.truth.root_changed(now, hub, &effect.key, object, deletion);
             }
-            (Some(object), None) => self.truth.root_gone(now, object, deletion),
+            // A hub takes off finalizers; it never deletes a root that no person deleted.
+            (Some(object), None) if scene.cluster.is_empty() => {
+                self.truth.root_gone(now, object, deletion);
+            }
             _ => {}
         }
     }

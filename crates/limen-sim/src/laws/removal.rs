@@ -12,6 +12,10 @@ use crate::truth::Deletion;
 /// Removals within this time count as one, in milliseconds: indirect ones, and deletions by name.
 const INDIRECT: u64 = 10_000;
 const NAMED: u64 = 60_000;
+/// A member that was away for so long may hold what nobody remembers, in milliseconds; and for how
+/// long after its return nothing of it goes by itself.
+const LONG_AWAY: u64 = 3_600_000;
+const RETURNED: u64 = 600_000;
 /// Roots of one namespace that may be deleted by name within that time.
 const FLOOR: usize = 50;
 
@@ -98,6 +102,13 @@ impl Laws {
                 found.push((5, text));
             }
             return;
+        }
+        let returned = scene.network.absences.iter().any(|(server, from, to)| {
+            server == scene.server && to - from > LONG_AWAY && *to <= now && now < to + RETURNED
+        });
+        if returned {
+            let text = "after the return from a long absence, unheld, although no root was deleted";
+            found.push((5, format!("{} {text}", scene.describe("deletes"))));
         }
         let recent = self
             .removals
