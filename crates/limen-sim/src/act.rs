@@ -104,7 +104,7 @@ impl Stage {
             Action::Storm { weather, seconds } => {
                 self.shared.lock().change_network(|network| network.weather = *weather);
                 self.after(*seconds, |network| {
-                    network.weather = crate::network::Weather::default()
+                    network.weather = crate::network::Weather::default();
                 });
             }
             Action::Kill { seconds } => self.kill(*seconds),
@@ -268,7 +268,7 @@ fn people_act(world: &mut World, action: &Action) {
         Action::ApplyMany { namespace, count } => {
             for index in 0..*count {
                 world.change(HUB, |api, _| {
-                    apply(api, "ConfigMap", namespace, &format!("many-{index}"), 1)
+                    apply(api, "ConfigMap", namespace, &format!("many-{index}"), 1);
                 });
             }
         }
@@ -303,7 +303,7 @@ fn people_act(world: &mut World, action: &Action) {
         Action::Label { cluster, region } => {
             let key = Key::new("clusters.limen.dev", "", cluster);
             edit_on_hub(world, &key, |object| {
-                object["metadata"]["labels"]["region"] = json!(region)
+                object["metadata"]["labels"]["region"] = json!(region);
             });
         }
         Action::Join { cluster, server } => join(world, cluster, server),
@@ -453,7 +453,7 @@ fn foreign(
     match guise {
         Guise::Plain => {}
         Guise::Helm => {
-            object["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"})
+            object["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
         }
         Guise::Controlled => {
             object["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Namespace",

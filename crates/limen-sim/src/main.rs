@@ -11,6 +11,7 @@ use limen_sim::rows::ROWS;
 use limen_sim::run::{Outcome, run};
 use limen_sim::scenario::Scenario;
 use limen_sim::shrink::shrink;
+use limen_sim::trace::condensed;
 
 /// Search histories of a federation for broken laws
 #[derive(Parser)]
@@ -76,7 +77,7 @@ fn directed(arguments: &Arguments, name: &str) -> Result<()> {
         let outcome = run(&scenario(), laws);
         println!("{name}: {} violations", outcome.violations.len());
         if arguments.scenario.as_deref() != Some("all") {
-            outcome.trace.iter().for_each(|line| println!("  {line}"));
+            condensed(&outcome.trace).iter().for_each(|line| println!("  {line}"));
         }
         for violation in outcome.violations.iter().take(3) {
             println!("  law {}: {}", violation.law, violation.text);
@@ -138,12 +139,9 @@ fn report(scenario: &Scenario, law: u8, limit: Duration) {
     println!("  {} of {} actions remain:", shortest.actions.len(), scenario.actions.len());
     let at = outcome.violations.first().map_or(u64::MAX, |found| found.at);
     let until = format!("{} LAW", limen_sim::trace::clock(at));
-    for line in &outcome.trace {
-        println!("  {line}");
-        if line.starts_with(&until) {
-            break;
-        }
-    }
+    let end = outcome.trace.iter().position(|line| line.starts_with(&until));
+    let lines = &outcome.trace[..end.map_or(outcome.trace.len(), |end| end + 1)];
+    condensed(lines).iter().for_each(|line| println!("  {line}"));
 }
 
 fn summary(histories: u64, outcome: &Outcome) {

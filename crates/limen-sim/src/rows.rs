@@ -166,7 +166,7 @@ fn store_restored_from_backup() -> Scenario {
         .at(20.0, Action::BackUp { server: text(HUB) })
         .at(25.0, policy(Placement::Everywhere, false, None))
         .at(30.0, apply("ConfigMap", "new", 1))
-        .at(60.0, Action::Restore { server: text(HUB) })
+        .at(120.0, Action::Restore { server: text(HUB) })
 }
 
 fn store_copied() -> Scenario {

@@ -64,3 +64,53 @@ pub fn clock(millis: u64) -> String {
         hours => format!("{hours}:{:02}:{:02}.{millis:03}", seconds / 60 % 60, seconds % 60),
     }
 }
+
+/// Lines of a trace, with long runs of the same kind of change as one.
+pub fn condensed(lines: &[String]) -> Vec<String> {
+    // The time, the name of the object and the cluster differ within a run.
+    let shape = |line: &str| -> String {
+        let words: Vec<&str> = line.split(' ').skip(1).collect();
+        match words.iter().position(|word| word.contains('/')) {
+            Some(name) if line.contains(" hub ") => words[..name].join(" "),
+            _ => line.to_owned(),
+        }
+    };
+    let mut shown = Vec::new();
+    let mut rest = lines;
+    while let Some(first) = rest.first() {
+        let alike = rest.iter().take_while(|line| shape(line) == shape(first)).count();
+        match alike {
+            0..=4 => shown.extend_from_slice(&rest[..alike]),
+            _ => {
+                shown.push(first.clone());
+                shown.push(format!("{:9} ... {} more like it", "", alike - 2));
+                shown.push(rest[alike - 1].clone());
+            }
+        }
+        rest = &rest[alike..];
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_runs_of_the_same_change_are_condensed() {
+        let run =
+            (0..9).map(|n| format!("00:0{n}.000 hub 1 creates configmaps shop/many-{n} in asia"));
+        let mut lines: Vec<String> = run.collect();
+        lines.push("00:10.000 a person deletes Namespace shop on the hub".to_owned());
+        let shown = condensed(&lines);
+        assert_eq!(shown.len(), 4, "{shown:#?}");
+        assert_eq!(shown.last(), lines.last());
+        assert!(shown[1].ends_with("... 7 more like it"), "{shown:#?}");
+    }
+
+    #[test]
+    fn times_read_like_a_clock() {
+        assert_eq!(clock(62_345), "01:02.345");
+        assert_eq!(clock(3_600_000), "1:00:00.000");
+    }
+}

@@ -67,7 +67,7 @@ pub(crate) fn admit(world: &mut World, server: &str, call: &Call) -> Reply {
 }
 
 /// The answer to a watch that was admitted.
-pub(crate) fn response(wire: Wire, call: &Call) -> Response<Answer> {
+pub(crate) fn response(wire: &Wire, call: &Call) -> Response<Answer> {
     let watch = {
         let mut world = wire.shared.lock();
         let Some(resource) = resource(&world, &wire.server, call) else {

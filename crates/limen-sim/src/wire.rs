@@ -75,7 +75,7 @@ impl Wire {
             return Err("connection reset".into());
         };
         if is_watch && reply.status == 200 {
-            return Ok(watching::response(self, &watch));
+            return Ok(watching::response(&self, &watch));
         }
         let response =
             Response::builder().status(reply.status).header("content-type", "application/json");

@@ -44,6 +44,9 @@ impl Server {
     }
 
     fn collect_garbage(&mut self) {
+        if !std::mem::take(&mut self.littered) {
+            return;
+        }
         let owned = self.all().any(|(_, object)| !owner_uids(object).is_empty());
         let orphaning: Vec<(Key, String)> = self
             .all()

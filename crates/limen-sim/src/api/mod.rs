@@ -102,6 +102,8 @@ pub struct Server {
     /// Namespaces being deleted, and who deleted them.
     terminating: BTreeMap<String, Actor>,
     effects: Vec<Effect>,
+    /// Something was added or removed since garbage was last collected.
+    littered: bool,
     /// The current time: in milliseconds since the start, and as text.
     now: (u64, String),
 }
@@ -119,6 +121,7 @@ impl Server {
             uids: 0,
             terminating: BTreeMap::new(),
             effects: Vec::new(),
+            littered: true,
             now: (0, "2026-01-01T00:00:00Z".to_owned()),
         };
         for namespace in ["default", "kube-system", "limen-system"] {
@@ -188,6 +191,7 @@ impl Server {
         let (uids, now) = (self.uids.max(backup.uids), self.now.clone());
         *self = Self { uids, now, ..backup.clone() };
         self.effects.clear();
+        self.littered = true;
         self.compact();
     }
 

@@ -325,6 +325,7 @@ impl Server {
             object,
             before: before.clone(),
         });
+        self.littered |= change != Change::Updated;
         let (actor, key) = (actor.clone(), key.clone());
         self.effects.push(Effect { actor, cause, change, key, before, after });
     }

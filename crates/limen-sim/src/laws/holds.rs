@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::removal::{FLOOR, NAMED};
 use super::{Laws, Scene, root_of};
 use crate::api::{Server, annotation, owner_uids};
+use crate::truth::Deletion;
 
 /// The annotation with which a person releases one root.
 pub(crate) const RELEASE: &str = "limen.dev/release";
@@ -49,15 +51,6 @@ pub(super) fn is_held(hub: &Server, root: &str, cluster: &str) -> bool {
     by_object || records.into_iter().any(|(_, record)| held_by_record(record).contains(&pair))
 }
 
-/// Whether a hold that nobody has released covers some leaf of a root.
-pub(super) fn is_held_at_all(hub: &Server, root: &str) -> bool {
-    let covers = |held: BTreeSet<(String, String)>| held.iter().any(|(held, _)| held == root);
-    let mut holds = hub.of("holds.limen.dev");
-    let mut records = hub.of("federatedstatuses.limen.dev");
-    holds.any(|(_, hold)| !is_released(hold) && covers(held_by_object(hold)))
-        || records.any(|(_, record)| covers(held_by_record(record)))
-}
-
 impl Laws {
     pub(super) fn holds_shrink(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let held = match &*scene.effect.key.resource {
@@ -65,6 +58,7 @@ impl Laws {
             "federatedstatuses.limen.dev" => held_by_record,
             _ => return,
         };
+        self.everyday_deletion_held(scene, held, found);
         let (Some(before), Some(hub)) = (scene.before(), scene.hub()) else { return };
         if is_released(before) {
             return;
@@ -87,6 +81,28 @@ impl Laws {
                     truth.key, scene.effect.key
                 );
                 found.push((4, text));
+            }
+        }
+    }
+
+    /// A hold is for accidents: a few deletions by name are none.
+    fn everyday_deletion_held(
+        &self,
+        scene: &Scene<'_>,
+        held: fn(&Value) -> BTreeSet<(String, String)>,
+        found: &mut Vec<(u8, String)>,
+    ) {
+        let before = scene.before().map(held).unwrap_or_default();
+        let after = scene.after().map(held).unwrap_or_default();
+        for (root, _) in after.difference(&before) {
+            let Some(root) = self.truth.roots.get(root) else { continue };
+            let Some((at, Deletion::Named)) = root.deleted else { continue };
+            let together = self.truth.roots.values().filter(|other| {
+                other.key.namespace == root.key.namespace
+                    && other.deleted.is_some_and(|(other, _)| other.abs_diff(at) <= NAMED)
+            });
+            if together.count() <= FLOOR {
+                found.push((14, format!("the deletion of {} by name is held", root.key)));
             }
         }
     }

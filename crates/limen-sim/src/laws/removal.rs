@@ -11,13 +11,13 @@ use crate::truth::Deletion;
 
 /// Removals within this time count as one, in milliseconds: indirect ones, and deletions by name.
 const INDIRECT: u64 = 10_000;
-const NAMED: u64 = 60_000;
+pub(super) const NAMED: u64 = 60_000;
 /// A member that was away for so long may hold what nobody remembers, in milliseconds; and for how
 /// long after its return nothing of it goes by itself.
 const LONG_AWAY: u64 = 3_600_000;
 const RETURNED: u64 = 600_000;
 /// Roots of one namespace that may be deleted by name within that time.
-const FLOOR: usize = 50;
+pub(super) const FLOOR: usize = 50;
 
 impl Laws {
     pub(super) fn removal(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {

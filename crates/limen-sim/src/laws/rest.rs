@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::holds::is_held_at_all;
 use super::{Laws, root_of};
 use crate::api::{Server, is_terminating, leaves, owner_uids};
 use crate::hub::server_of;
 use crate::trace::Trace;
-use crate::truth::Deletion;
 use crate::world::HUB;
 
 /// Writes within this time before the end are too many, in milliseconds.
@@ -39,25 +37,6 @@ impl Laws {
         for text in found {
             self.broken(now, 11, text, trace);
         }
-        for text in servers.get(HUB).map(|hub| self.held_deletions(hub)).unwrap_or_default() {
-            self.broken(now, 14, text, trace);
-        }
-    }
-
-    /// Deletions by name that are held, although a person deletes that many by hand.
-    fn held_deletions(&self, hub: &Server) -> Vec<String> {
-        let everyday = |namespace: &str| {
-            let roots = self.truth.roots.values();
-            let deleted =
-                roots.filter(|root| root.key.namespace == namespace && root.deleted.is_some());
-            deleted.count() <= 50
-        };
-        let waiting = self.truth.roots.iter().filter(|(uid, root)| {
-            let named = root.deleted.is_some_and(|(_, how)| how == Deletion::Named);
-            let there = hub.get(&root.key).is_some_and(|object| crate::api::uid(object) == *uid);
-            named && there && is_held_at_all(hub, uid) && everyday(&root.key.namespace)
-        });
-        waiting.map(|(_, root)| format!("the deletion of {} by name is held", root.key)).collect()
     }
 
     fn synced_means_equal(
@@ -109,7 +88,7 @@ impl Laws {
         for (key, leaf) in member.all().filter(|(_, leaf)| !root_of(leaf).is_empty()) {
             let Some(root) = self.truth.roots.get(root_of(leaf)) else { continue };
             let gone = root.deleted.is_some()
-                && !hub.get(&root.key).is_some_and(|now| crate::api::uid(now) == root_of(leaf));
+                && hub.get(&root.key).is_none_or(|now| crate::api::uid(now) != root_of(leaf));
             let remembered = tombstones
                 .into_iter()
                 .flatten()
