@@ -14,6 +14,8 @@ mod fields;
 mod kinds;
 mod object;
 mod reply;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::collections::BTreeMap;
