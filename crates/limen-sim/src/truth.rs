@@ -42,6 +42,8 @@ pub struct RootTruth {
     pub unselected: BTreeMap<String, u64>,
     /// What it selects.
     pub selection: Selection,
+    /// What it selected when that could last be read.
+    pub last_known: BTreeSet<String>,
     /// A person has released what was held of it.
     pub released: bool,
 }
@@ -55,8 +57,12 @@ pub struct Truth {
     pub ours: BTreeSet<String>,
     /// Uids of objects in members that a hub adopted as a policy allowed.
     pub adopted: BTreeSet<String>,
+    /// Uids of objects in members that were leaves and are none any more.
+    pub released: BTreeSet<String>,
     /// Terminal Jobs: uid of the root, and of the member.
     pub finished_jobs: BTreeSet<(String, String)>,
+    /// Deployments that were available: the API, the Deployment, its template.
+    pub available: BTreeSet<(String, Key, String)>,
     /// Clusters that a person asked to empty.
     pub leaving: BTreeSet<String>,
 }
@@ -108,6 +114,7 @@ impl Truth {
             selected: BTreeMap::new(),
             unselected: BTreeMap::new(),
             selection: Selection::Unknown,
+            last_known: BTreeSet::new(),
             released: false,
         });
         // What was deselected until this very moment counts as deselected up to it.
@@ -122,6 +129,9 @@ impl Truth {
         }
         if root.fates.last().map(|(_, last)| *last) != Some(fate) {
             root.fates.push((now, fate));
+        }
+        if let Selection::Clusters(selected) = &selection {
+            root.last_known.clone_from(selected);
         }
         root.selection = selection;
         root.touch(now, hub);
@@ -173,6 +183,8 @@ impl RootTruth {
     pub fn selects(&self, cluster: &str, now: u64, grace: u64) -> bool {
         match &self.selection {
             Selection::Clusters(selected) if selected.contains(cluster) => true,
+            // What is unknown changes nothing.
+            Selection::Unknown if self.last_known.contains(cluster) => true,
             _ => self.selected.get(cluster).is_some_and(|last| last + grace >= now),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::removal::{FLOOR, NAMED};
 use super::{Laws, Scene, root_of};
 use crate::api::{Server, annotation, owner_uids};
-use crate::truth::Deletion;
+use crate::truth::{Deletion, RootTruth};
 
 /// The annotation with which a person releases one root.
 pub(crate) const RELEASE: &str = "limen.dev/release";
@@ -69,13 +69,14 @@ impl Laws {
             let object = hub.get(&truth.key);
             let released = truth.released
                 || object.is_some_and(|object| annotation(object, RELEASE).is_some());
+            let passes = self.truth.leaving.contains(cluster) || self.is_everyday_deletion(truth);
             let wanted = truth.deleted.is_none() && truth.selects(cluster, scene.now, 0);
             let lost = scene.servers.iter().any(|(name, member)| {
                 name != super::HUB
                     && holds_for(hub, cluster, name)
                     && member.get(&truth.key).is_some_and(|leaf| root_of(leaf) == root)
             });
-            if !released && !wanted && lost {
+            if !released && !wanted && !passes && lost {
                 let text = format!(
                     "the hold on {} in {cluster} ends in {}, although nobody released it and the leaf is still there",
                     truth.key, scene.effect.key
@@ -83,6 +84,16 @@ impl Laws {
                 found.push((4, text));
             }
         }
+    }
+
+    /// Whether a root was deleted by name, together with no more than a person deletes by hand.
+    fn is_everyday_deletion(&self, root: &RootTruth) -> bool {
+        let Some((at, Deletion::Named)) = root.deleted else { return false };
+        let together = self.truth.roots.values().filter(|other| {
+            other.key.namespace == root.key.namespace
+                && other.deleted.is_some_and(|(other, _)| other.abs_diff(at) <= NAMED)
+        });
+        together.count() <= FLOOR
     }
 
     /// A hold is for accidents: a few deletions by name are none.
@@ -96,12 +107,7 @@ impl Laws {
         let after = scene.after().map(held).unwrap_or_default();
         for (root, _) in after.difference(&before) {
             let Some(root) = self.truth.roots.get(root) else { continue };
-            let Some((at, Deletion::Named)) = root.deleted else { continue };
-            let together = self.truth.roots.values().filter(|other| {
-                other.key.namespace == root.key.namespace
-                    && other.deleted.is_some_and(|(other, _)| other.abs_diff(at) <= NAMED)
-            });
-            if together.count() <= FLOOR {
+            if self.is_everyday_deletion(root) {
                 found.push((14, format!("the deletion of {} by name is held", root.key)));
             }
         }

@@ -106,6 +106,21 @@ impl Scene<'_> {
         matches!(self.effect.change, Change::Marked | Change::Removed)
     }
 
+    /// Whether the network took long: what was true when it was sent may be true no longer.
+    fn is_late(&self) -> bool {
+        self.now > self.sent.at + 1000
+    }
+
+    /// Whether an API cannot be reached, or could not a moment ago.
+    fn is_away(&self, server: &str) -> bool {
+        let returned = |(name, _, to): &(String, u64, u64)| {
+            name == server && *to <= self.now && self.now < to + GRACE
+        };
+        self.network.requests_cut.contains_key(server)
+            || !self.network.answers(server)
+            || self.network.absences.iter().any(returned)
+    }
+
     fn describe(&self, verb: &str) -> String {
         format!("{} {verb} {} in {}", self.effect.actor, self.effect.key, self.server)
     }
@@ -117,8 +132,8 @@ struct Removal {
     at: u64,
     root: String,
     namespace: String,
-    /// How its root was deleted; nothing if it was not.
-    deletion: Option<Deletion>,
+    /// When and how its root was deleted; nothing if it was not.
+    deletion: Option<(u64, Deletion)>,
 }
 
 /// The laws, with what they remember.
@@ -250,6 +265,8 @@ impl Laws {
 
     fn observe_member(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         self.note_jobs(scene);
+        self.note_rollouts(scene);
+        self.note_releases(scene);
         let own = scene.effect.key.namespace.starts_with("limen-")
             || scene.effect.key.name.starts_with("limen-");
         if !scene.effect.actor.is_hub() || own {

@@ -10,6 +10,16 @@ use crate::selection::policy;
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 impl Laws {
+    /// An object without the labels of a leaf is nobody's but its cluster's.
+    pub(super) fn note_releases(&mut self, scene: &Scene<'_>) {
+        let (Some(before), Some(after)) = (scene.before(), scene.after()) else { return };
+        if has_both_labels(before) && !has_both_labels(after) {
+            self.truth.ours.remove(uid(after));
+            self.truth.adopted.remove(uid(after));
+            self.truth.released.insert(uid(after).to_owned());
+        }
+    }
+
     pub(super) fn ownership(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let id = subject(scene).to_owned();
         if scene.effect.change == Change::Created {
@@ -19,7 +29,8 @@ impl Laws {
         let Some(before) = scene.before() else { return };
         let ours = self.truth.ours.contains(&id);
         let mut adopting = false;
-        if !ours && !self.truth.adopted.contains(&id) {
+        let releasing = self.truth.released.contains(&id) && has_both_labels(before);
+        if !ours && !releasing && !self.truth.adopted.contains(&id) {
             adopting = scene.after().is_some_and(|after| may_adopt(scene, before, after));
             if adopting {
                 self.truth.adopted.insert(id.clone());
@@ -31,7 +42,7 @@ impl Laws {
                 };
                 found.push((2, format!("{}{how}: it is foreign", scene.describe(verb))));
             }
-        } else if !ours && scene.removes() {
+        } else if !ours && !releasing && scene.removes() {
             found.push((
                 2,
                 format!("{}: it was adopted, and must be released", scene.describe("deletes")),

@@ -16,6 +16,8 @@ pub(super) const NAMED: u64 = 60_000;
 /// long after its return nothing of it goes by itself.
 const LONG_AWAY: u64 = 3_600_000;
 const RETURNED: u64 = 600_000;
+/// How long removals are remembered: those of an absent member come late.
+const REMEMBERED: u64 = 7_200_000;
 /// Roots of one namespace that may be deleted by name within that time.
 pub(super) const FLOOR: usize = 50;
 
@@ -43,7 +45,7 @@ impl Laws {
             at: scene.now,
             root: root_of(before).to_owned(),
             namespace: scene.effect.key.namespace.clone(),
-            deletion: root.and_then(|root| root.deleted).map(|(_, deletion)| deletion),
+            deletion: root.and_then(|root| root.deleted),
         });
         self.too_many(scene, found);
     }
@@ -55,7 +57,7 @@ impl Laws {
             return Some(format!("its root {root_uid} is not known to have been deleted"));
         };
         let hub = scene.hub()?;
-        if !root.released && is_held(hub, root_uid, scene.cluster) {
+        if !root.released && !scene.is_late() && is_held(hub, root_uid, scene.cluster) {
             return Some("a hold covers it".to_owned());
         }
         if self.truth.leaving.contains(scene.cluster) {
@@ -77,23 +79,26 @@ impl Laws {
 
     fn too_many(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let now = scene.now;
-        while self.removals.front().is_some_and(|removal| removal.at + NAMED < now) {
+        while self.removals.front().is_some_and(|removal| removal.at + REMEMBERED < now) {
             self.removals.pop_front();
         }
         let Some(newest) = self.removals.back() else { return };
-        if newest.deletion.is_some() {
+        if let Some((deleted, how)) = newest.deletion {
+            // Deletions count together by the time of the deletion, not by that of its effect.
+            let together = |removal: &&Removal| {
+                removal.namespace == newest.namespace
+                    && removal.deletion.is_some_and(|(at, _)| at.abs_diff(deleted) <= NAMED)
+            };
             let roots: BTreeSet<&str> = self
                 .removals
                 .iter()
-                .filter(|removal| {
-                    removal.deletion.is_some() && removal.namespace == newest.namespace
-                })
+                .filter(together)
                 .map(|removal| removal.root.as_str())
                 .collect();
             if roots.len() > FLOOR {
-                let how = match newest.deletion {
-                    Some(Deletion::WithNamespace) => "with their namespace",
-                    _ => "by name",
+                let how = match how {
+                    Deletion::WithNamespace => "with their namespace",
+                    Deletion::Named => "by name",
                 };
                 let text = format!(
                     "leaves of more than {FLOOR} roots of namespace {} that were deleted {how} go within a minute, unheld",

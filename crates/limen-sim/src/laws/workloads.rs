@@ -24,11 +24,21 @@ impl Laws {
         }
     }
 
+    pub(super) fn note_rollouts(&mut self, scene: &Scene<'_>) {
+        let deployment = &*scene.effect.key.resource == "deployments.apps";
+        if let Some(object) = scene.after().filter(|object| deployment && is_rolled_out(object)) {
+            let template = object["spec"]["template"].to_string();
+            let (server, key) = (scene.server.to_owned(), scene.effect.key.clone());
+            self.truth.available.insert((server, key, template));
+        }
+    }
+
     pub(super) fn job_runs_twice(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         if &*scene.effect.key.resource != "jobs.batch" || scene.effect.change != Change::Created {
             return;
         }
-        let Some(job) = scene.after() else { return };
+        // The network may repeat what a hub sent once.
+        let Some(job) = scene.after().filter(|_| !scene.is_late()) else { return };
         let run =
             (root_of(job).to_owned(), scene.member().map(Server::identity).unwrap_or_default());
         if self.truth.finished_jobs.contains(&run) {
@@ -79,20 +89,17 @@ impl Laws {
                     continue;
                 };
                 let server = server_of(object);
-                let away = scene.network.requests_cut.contains_key(&server)
-                    || !scene.network.answers(&server);
+                let away = scene.is_away(&server);
                 let placed = self
                     .truth
                     .roots
                     .get(root_of(leaf))
                     .is_some_and(|root| root.selects(&cluster, scene.now, 0));
-                let Some(earlier) = scene.servers.get(&server).filter(|_| !away && placed) else {
+                if away || !placed || !scene.servers.contains_key(&server) {
                     continue;
-                };
-                let ready = earlier.get(key).is_some_and(|earlier| {
-                    earlier["spec"]["template"] == leaf["spec"]["template"]
-                        && is_rolled_out(earlier)
-                });
+                }
+                let template = leaf["spec"]["template"].to_string();
+                let ready = self.truth.available.contains(&(server, key.clone(), template));
                 if !ready {
                     let text = format!(
                         "{}, although wave {} has it not available in {cluster}",
