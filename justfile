@@ -21,6 +21,10 @@ deny:
 e2e:
     COREDNS="$(tools/coredns)" KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo test --workspace --features e2e
 
+# Random histories of a federation, searched for broken laws: --seconds N --seed S, or --scenario NAME.
+simulate-federation *arguments:
+    cargo run --release -p limen-sim -- {{arguments}}
+
 # The store beside a real etcd: writes, memory, start, watches.
 bench-store *arguments:
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench --profile dist -p limen-store --bench store -- {{arguments}}

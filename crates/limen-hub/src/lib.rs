@@ -31,7 +31,7 @@ mod traffic;
 mod unjoin;
 
 pub use connect::{ConnectError, SecretData, member_client};
-pub use connections::Connections;
+pub use connections::{Connections, Connector};
 pub use explain::{Catalogue, ExplainError, Explained, Outlook, explain};
 pub use federation::{Federation, FederationOptions};
 pub use join::{JoinError, JoinOptions, Joined, is_own, join};

@@ -1,0 +1,121 @@
+//! Law 4: a hold ends by release, or because nothing would be lost.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::removal::{FLOOR, NAMED};
+use super::{Laws, Scene, root_of};
+use crate::api::{Server, annotation, owner_uids};
+use crate::truth::{Deletion, RootTruth};
+
+/// The annotation with which a person releases one root.
+pub(crate) const RELEASE: &str = "limen.dev/release";
+
+/// Roots and clusters that a `Hold` covers.
+fn held_by_object(hold: &Value) -> BTreeSet<(String, String)> {
+    let roots = hold["spec"]["roots"].as_array().into_iter().flatten();
+    roots
+        .flat_map(|root| {
+            let uid = root["uid"].as_str().unwrap_or_default();
+            let clusters = root["clusters"].as_array().into_iter().flatten();
+            clusters.filter_map(move |name| Some((uid.to_owned(), name.as_str()?.to_owned())))
+        })
+        .collect()
+}
+
+/// Root and clusters that a `FederatedStatus` says are held.
+fn held_by_record(record: &Value) -> BTreeSet<(String, String)> {
+    let owners = owner_uids(record);
+    let Some(uid) = owners.first() else { return BTreeSet::new() };
+    let clusters = record["spec"]["clusters"].as_array().into_iter().flatten();
+    clusters
+        .filter(|leaf| leaf["state"] == "Held")
+        .filter_map(|leaf| Some(((*uid).to_owned(), leaf["cluster"].as_str()?.to_owned())))
+        .collect()
+}
+
+fn is_released(hold: &Value) -> bool {
+    hold["spec"]["release"] == true
+}
+
+/// Whether a hold that nobody has released covers a leaf.
+pub(super) fn is_held(hub: &Server, root: &str, cluster: &str) -> bool {
+    let pair = (root.to_owned(), cluster.to_owned());
+    let by_object = hub.of("holds.limen.dev").any(|(_, hold)| {
+        !is_released(hold)
+            && hold["spec"]["reason"] != "PolicyGone"
+            && held_by_object(hold).contains(&pair)
+    });
+    let records = hub.of("federatedstatuses.limen.dev");
+    by_object || records.into_iter().any(|(_, record)| held_by_record(record).contains(&pair))
+}
+
+impl Laws {
+    pub(super) fn holds_shrink(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
+        let held = match &*scene.effect.key.resource {
+            "holds.limen.dev" => held_by_object,
+            "federatedstatuses.limen.dev" => held_by_record,
+            _ => return,
+        };
+        self.everyday_deletion_held(scene, held, found);
+        let (Some(before), Some(hub)) = (scene.before(), scene.hub()) else { return };
+        if is_released(before) {
+            return;
+        }
+        let left = scene.after().map(held).unwrap_or_default();
+        for (root, cluster) in held(before).difference(&left) {
+            let Some(truth) = self.truth.roots.get(root) else { continue };
+            let object = hub.get(&truth.key);
+            let released = truth.released
+                || object.is_some_and(|object| annotation(object, RELEASE).is_some());
+            let passes = self.truth.leaving.contains(cluster) || self.is_everyday_deletion(truth);
+            let wanted = truth.deleted.is_none() && truth.selects(cluster, scene.now, 0);
+            let lost = scene.servers.iter().any(|(name, member)| {
+                name != super::HUB
+                    && holds_for(hub, cluster, name)
+                    && member.get(&truth.key).is_some_and(|leaf| root_of(leaf) == root)
+            });
+            if !released && !wanted && !passes && lost {
+                let text = format!(
+                    "the hold on {} in {cluster} ends in {}, although nobody released it and the leaf is still there",
+                    truth.key, scene.effect.key
+                );
+                found.push((4, text));
+            }
+        }
+    }
+
+    /// Whether a root was deleted by name, together with no more than a person deletes by hand.
+    fn is_everyday_deletion(&self, root: &RootTruth) -> bool {
+        let Some((at, Deletion::Named)) = root.deleted else { return false };
+        let together = self.truth.roots.values().filter(|other| {
+            other.key.namespace == root.key.namespace
+                && other.deleted.is_some_and(|(other, _)| other.abs_diff(at) <= NAMED)
+        });
+        together.count() <= FLOOR
+    }
+
+    /// A hold is for accidents: a few deletions by name are none.
+    fn everyday_deletion_held(
+        &self,
+        scene: &Scene<'_>,
+        held: fn(&Value) -> BTreeSet<(String, String)>,
+        found: &mut Vec<(u8, String)>,
+    ) {
+        let before = scene.before().map(held).unwrap_or_default();
+        let after = scene.after().map(held).unwrap_or_default();
+        for (root, _) in after.difference(&before) {
+            let Some(root) = self.truth.roots.get(root) else { continue };
+            if self.is_everyday_deletion(root) {
+                found.push((14, format!("the deletion of {} by name is held", root.key)));
+            }
+        }
+    }
+}
+
+/// Whether a Cluster stands for an API.
+fn holds_for(hub: &Server, cluster: &str, server: &str) -> bool {
+    let found = hub.of("clusters.limen.dev").find(|(key, _)| key.name == cluster);
+    found.is_some_and(|(_, object)| crate::hub::server_of(object) == server)
+}

@@ -1,0 +1,105 @@
+//! Laws 1 and 2: a hub writes what is its own, and names the object that it has seen.
+
+use serde_json::Value;
+
+use super::{Laws, Scene, has_both_labels, root_of, subject};
+use crate::api::{Cause, Change, label, uid};
+use crate::selection::policy;
+
+/// The label by which Helm and others mark what they manage.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+impl Laws {
+    /// An object without the labels of a leaf is nobody's but its cluster's.
+    pub(super) fn note_releases(&mut self, scene: &Scene<'_>) {
+        let (Some(before), Some(after)) = (scene.before(), scene.after()) else { return };
+        if has_both_labels(before) && !has_both_labels(after) {
+            self.truth.ours.remove(uid(after));
+            self.truth.adopted.remove(uid(after));
+            self.truth.released.insert(uid(after).to_owned());
+        }
+    }
+
+    pub(super) fn ownership(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
+        let id = subject(scene).to_owned();
+        if scene.effect.change == Change::Created {
+            self.truth.ours.insert(id);
+            return;
+        }
+        let Some(before) = scene.before() else { return };
+        let ours = self.truth.ours.contains(&id);
+        let mut adopting = false;
+        let releasing = self.truth.released.contains(&id) && has_both_labels(before);
+        if !ours && !releasing && !self.truth.adopted.contains(&id) {
+            adopting = scene.after().is_some_and(|after| may_adopt(scene, before, after));
+            if adopting {
+                self.truth.adopted.insert(id.clone());
+            } else {
+                let verb = if scene.removes() { "deletes" } else { "changes" };
+                let how = match scene.effect.cause {
+                    Cause::Namespace => " with its namespace",
+                    _ => "",
+                };
+                found.push((2, format!("{}{how}: it is foreign", scene.describe(verb))));
+            }
+        } else if !ours && !releasing && scene.removes() {
+            found.push((
+                2,
+                format!("{}: it was adopted, and must be released", scene.describe("deletes")),
+            ));
+        }
+        if scene.effect.cause == Cause::Request {
+            names_what_it_saw(scene, before, adopting, found);
+        }
+    }
+}
+
+/// Whether a policy allows to take over an object that a member had.
+fn may_adopt(scene: &Scene<'_>, before: &Value, after: &Value) -> bool {
+    let Some(hub) = scene.hub() else { return false };
+    let controlled = before["metadata"]["ownerReferences"]
+        .as_array()
+        .is_some_and(|owners| owners.iter().any(|owner| owner["controller"] == true));
+    if controlled || label(before, MANAGED_BY).is_some() || scene.removes() {
+        return false;
+    }
+    let root = hub.get(&scene.effect.key);
+    if root.map(uid) != Some(root_of(after)) {
+        return false;
+    }
+    let policy = policy(hub, &scene.effect.key);
+    let wanted = policy.as_ref().and_then(|policy| policy["spec"]["onConflict"].as_str());
+    let by_default = ["services", "ingresses.networking.k8s.io"];
+    wanted.map_or(by_default.contains(&&*scene.effect.key.resource), |wanted| wanted == "Adopt")
+}
+
+/// A write to an existing object carries uid and version of what it was decided on.
+fn names_what_it_saw(
+    scene: &Scene<'_>,
+    before: &Value,
+    adopting: bool,
+    found: &mut Vec<(u8, String)>,
+) {
+    let Some(call) = scene.sent.call else { return };
+    let conditions = match call.method.as_str() {
+        "DELETE" => &call.body["preconditions"],
+        _ => &call.body["metadata"],
+    };
+    let missing: Vec<_> = ["uid", "resourceVersion"]
+        .into_iter()
+        .filter(|field| conditions[*field].as_str().is_none_or(str::is_empty))
+        .collect();
+    if !missing.is_empty() {
+        let text = format!("{} without {}", scene.describe("writes"), missing.join(" and "));
+        found.push((1, text));
+    }
+    if !adopting && !has_both_labels(before) {
+        found.push((1, format!("{}, which has not both labels", scene.describe("writes"))));
+    }
+    let root = root_of(before);
+    let other = scene.after().map(root_of).filter(|after| !after.is_empty() && *after != root);
+    if let Some(other) = other.filter(|_| !adopting && !root.is_empty()) {
+        let text = format!("{}, a leaf of root {root}, for root {other}", scene.describe("writes"));
+        found.push((1, text));
+    }
+}

@@ -1,0 +1,26 @@
+//! Law 6: a placement never widens because something became unknown.
+
+use super::{GRACE, Laws, Scene, root_of};
+use crate::api::Change;
+use crate::selection::Selection;
+
+impl Laws {
+    pub(super) fn placement_widens(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
+        let Some(leaf) = scene.after() else { return };
+        let new = match (scene.effect.change, scene.before()) {
+            (Change::Created, _) => true,
+            (_, Some(before)) => root_of(before).is_empty() && !root_of(leaf).is_empty(),
+            _ => false,
+        };
+        let Some(root) = self.truth.roots.get(root_of(leaf)).filter(|_| new) else { return };
+        if root.released || root.selects(scene.cluster, scene.now, GRACE) {
+            return;
+        }
+        let why = match (&root.selection, &root.governed) {
+            (Selection::Unknown, _) => "what its root selects cannot be read",
+            (_, Some(_)) => "the last policy of its root does not select the cluster",
+            _ => "its root does not select the cluster",
+        };
+        found.push((6, format!("{}: {why}", scene.describe("creates"))));
+    }
+}

@@ -1,0 +1,107 @@
+//! Law 11: what holds when nothing has happened for a long time.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Laws, root_of};
+use crate::api::{Server, is_terminating, leaves, owner_uids};
+use crate::hub::server_of;
+use crate::trace::Trace;
+use crate::world::HUB;
+
+/// Writes within this time before the end are too many, in milliseconds.
+const QUIET: u64 = 120_000;
+/// Corrections of a rival that are tolerated within that time.
+const TOLERATED: usize = 3;
+
+impl Laws {
+    /// Judges the end of a history.
+    pub fn at_rest(&mut self, now: u64, servers: &BTreeMap<String, Server>, trace: &mut Trace) {
+        let mut found = Vec::new();
+        let late: Vec<_> = self.writes.iter().filter(|(at, _)| at + QUIET >= now).collect();
+        if late.len() > TOLERATED {
+            let example = late.last().map(|(_, text)| text.as_str()).unwrap_or_default();
+            found.push(format!(
+                "hubs still write to members at rest: {} times in two minutes, such as {example}",
+                late.len()
+            ));
+        }
+        if let Some(hub) = servers.get(HUB) {
+            for (cluster, object) in hub.of("clusters.limen.dev") {
+                let Some(member) = servers.get(&server_of(object)) else { continue };
+                self.synced_means_equal(hub, &cluster.name, member, &mut found);
+                self.finished_roots_leave_nothing(hub, object, member, &mut found);
+            }
+        }
+        for text in found {
+            self.broken(now, 11, text, trace);
+        }
+    }
+
+    fn synced_means_equal(
+        &self,
+        hub: &Server,
+        cluster: &str,
+        member: &Server,
+        found: &mut Vec<String>,
+    ) {
+        for (_, record) in hub.of("federatedstatuses.limen.dev") {
+            let owners = owner_uids(record);
+            let Some(root) = owners.first().and_then(|uid| self.truth.roots.get(*uid)) else {
+                continue;
+            };
+            let mut states = record["spec"]["clusters"].as_array().into_iter().flatten();
+            let synced = states.any(|leaf| {
+                leaf["cluster"] == cluster && leaf["state"] == "Synced" && leaf["stale"] != true
+            });
+            let Some(object) =
+                hub.get(&root.key).filter(|object| synced && !is_terminating(object))
+            else {
+                continue;
+            };
+            match member.get(&root.key) {
+                None => found.push(format!(
+                    "{} is said to be Synced in {cluster}, and is not there",
+                    root.key
+                )),
+                Some(leaf) => {
+                    if &*root.key.resource == "configmaps" && data(object) != data(leaf) {
+                        found.push(format!(
+                            "{} is said to be Synced in {cluster}, and differs",
+                            root.key
+                        ));
+                    }
+                }
+            }
+        }
+    }
+
+    fn finished_roots_leave_nothing(
+        &self,
+        hub: &Server,
+        cluster: &Value,
+        member: &Server,
+        found: &mut Vec<String>,
+    ) {
+        let tombstones = cluster["status"]["tombstones"].as_array();
+        for (key, leaf) in member.all().filter(|(_, leaf)| !root_of(leaf).is_empty()) {
+            let Some(root) = self.truth.roots.get(root_of(leaf)) else { continue };
+            let gone = root.deleted.is_some()
+                && hub.get(&root.key).is_none_or(|now| crate::api::uid(now) != root_of(leaf));
+            let remembered = tombstones
+                .into_iter()
+                .flatten()
+                .any(|stone| stone["name"] == key.name && stone["rootUid"] == root_of(leaf));
+            if gone && !remembered && !is_terminating(leaf) {
+                let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
+                found.push(format!("{key} in {name} still is a leaf of a root that is gone, and nothing remembers it"));
+            }
+        }
+    }
+}
+
+fn data(object: &Value) -> Value {
+    let found = leaves(&object["data"]);
+    found.into_iter().map(|(path, value)| (path.join("."), value)).collect()
+}

@@ -1,0 +1,115 @@
+//! Laws 9, 10 and 12: replicas, waves and Jobs.
+
+use limen_core::leaf::HASH_ANNOTATION;
+use serde_json::Value;
+
+use super::{Laws, Scene, root_of};
+use crate::api::{Change, Server, annotation};
+use crate::hub::server_of;
+use crate::members::{is_finished, is_rolled_out};
+use crate::selection::{Selection, by_placement, policy};
+
+impl Laws {
+    pub(super) fn note_jobs(&mut self, scene: &Scene<'_>) {
+        if &*scene.effect.key.resource != "jobs.batch" {
+            return;
+        }
+        for job in
+            [scene.before(), scene.after()].into_iter().flatten().filter(|job| is_finished(job))
+        {
+            let (root, member) = (root_of(job), scene.member().map(Server::identity));
+            if !root.is_empty() {
+                self.truth.finished_jobs.insert((root.to_owned(), member.unwrap_or_default()));
+            }
+        }
+    }
+
+    pub(super) fn note_rollouts(&mut self, scene: &Scene<'_>) {
+        let deployment = &*scene.effect.key.resource == "deployments.apps";
+        if let Some(object) = scene.after().filter(|object| deployment && is_rolled_out(object)) {
+            let template = object["spec"]["template"].to_string();
+            let (server, key) = (scene.server.to_owned(), scene.effect.key.clone());
+            self.truth.available.insert((server, key, template));
+        }
+    }
+
+    pub(super) fn job_runs_twice(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
+        if &*scene.effect.key.resource != "jobs.batch" || scene.effect.change != Change::Created {
+            return;
+        }
+        // The network may repeat what a hub sent once.
+        let Some(job) = scene.after().filter(|_| !scene.is_late()) else { return };
+        let run =
+            (root_of(job).to_owned(), scene.member().map(Server::identity).unwrap_or_default());
+        if self.truth.finished_jobs.contains(&run) {
+            found
+                .push((12, format!("{}: it has finished there before", scene.describe("creates"))));
+        }
+    }
+
+    pub(super) fn replicas_fall(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
+        let replicas = |object: &Value| object["spec"]["replicas"].as_i64();
+        let (Some(before), Some(after)) = (scene.before(), scene.after()) else { return };
+        if &*scene.effect.key.resource != "deployments.apps" {
+            return;
+        }
+        let (Some(was), Some(is)) = (replicas(before), replicas(after)) else { return };
+        let root = scene.hub().and_then(|hub| hub.get(&scene.effect.key));
+        let wanted = root.and_then(replicas).unwrap_or(1);
+        if is < was.min(wanted) {
+            let text = format!(
+                "{}: replicas fall from {was} to {is}, although {wanted} are wanted",
+                scene.describe("updates")
+            );
+            found.push((9, text));
+        }
+    }
+
+    pub(super) fn wave_opens_early(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
+        let (Some(leaf), Some(hub)) = (scene.after(), scene.hub()) else { return };
+        let key = &scene.effect.key;
+        if &*key.resource != "deployments.apps" || scene.removes() {
+            return;
+        }
+        let hash = |object: &Value| annotation(object, HASH_ANNOTATION).map(str::to_owned);
+        if scene.before().and_then(hash) == hash(leaf) || hash(leaf).is_none() {
+            return;
+        }
+        let Some(policy) = policy(hub, key) else { return };
+        let waves = policy["spec"]["rollout"]["waves"].as_array().into_iter().flatten();
+        for (index, wave) in waves.enumerate() {
+            let Selection::Clusters(members) = by_placement(hub, wave) else { return };
+            if members.contains(scene.cluster) {
+                return;
+            }
+            for cluster in members {
+                let Some((_, object)) =
+                    hub.of("clusters.limen.dev").find(|(key, _)| key.name == cluster)
+                else {
+                    continue;
+                };
+                let server = server_of(object);
+                let away = scene.is_away(&server);
+                let placed = self
+                    .truth
+                    .roots
+                    .get(root_of(leaf))
+                    .is_some_and(|root| root.selects(&cluster, scene.now, 0));
+                if away || !placed || !scene.servers.contains_key(&server) {
+                    continue;
+                }
+                let template = leaf["spec"]["template"].to_string();
+                let ready = self.truth.available.contains(&(server, key.clone(), template));
+                if !ready {
+                    let text = format!(
+                        "{}, although wave {} has it not available in {cluster}",
+                        scene.describe("updates"),
+                        index + 1
+                    );
+                    found.push((10, text));
+                    return;
+                }
+            }
+        }
+    }
+}

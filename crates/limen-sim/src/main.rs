@@ -1,0 +1,155 @@
+//! `simulate-federation`: searches histories of a federation for broken laws.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use limen_sim::generate::generate;
+use limen_sim::laws::{LAWS, Laws};
+use limen_sim::rows::ROWS;
+use limen_sim::run::{Outcome, run};
+use limen_sim::scenario::Scenario;
+use limen_sim::shrink::shrink;
+use limen_sim::trace::condensed;
+
+/// Search histories of a federation for broken laws
+#[derive(Parser)]
+#[command(name = "simulate-federation")]
+struct Arguments {
+    /// Seconds of real time to search for
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// First seed; the following ones come after it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Run one seed only, and print its whole trace
+    #[arg(long)]
+    once: bool,
+    /// Directed scenario to run in place of random ones; `all` runs every one
+    #[arg(long)]
+    scenario: Option<String>,
+    /// Laws to check, separated by commas; all by default
+    #[arg(long, value_delimiter = ',')]
+    laws: Vec<u8>,
+    /// Seconds of real time to shrink each violation for
+    #[arg(long, default_value_t = 20)]
+    shrink: u64,
+}
+
+impl Arguments {
+    fn laws(&self) -> Laws {
+        match self.laws.is_empty() {
+            true => Laws::all(),
+            false => Laws::new(self.laws.iter().copied()),
+        }
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    match &arguments.scenario {
+        Some(name) => directed(&arguments, name),
+        None if arguments.once => {
+            let scenario = generate(arguments.seed);
+            let outcome = run(&scenario, arguments.laws());
+            outcome.trace.iter().for_each(|line| println!("{line}"));
+            summary(1, &outcome);
+            Ok(())
+        }
+        None => search(&arguments),
+    }
+}
+
+/// Runs directed scenarios, and prints what each breaks.
+fn directed(arguments: &Arguments, name: &str) -> Result<()> {
+    let chosen: Vec<_> = ROWS.iter().filter(|row| name == "all" || row.0 == name).collect();
+    if chosen.is_empty() {
+        let known: Vec<_> = ROWS.iter().map(|row| row.0).collect();
+        bail!("unknown scenario {name}; known are all, {}", known.join(", "));
+    }
+    let mut broken = 0;
+    for (name, laws, scenario) in chosen {
+        let laws = match arguments.laws.is_empty() {
+            true => Laws::new(laws.iter().copied()),
+            false => arguments.laws(),
+        };
+        let outcome = run(&scenario(), laws);
+        println!("{name}: {} violations", outcome.violations.len());
+        if arguments.scenario.as_deref() != Some("all") {
+            condensed(&outcome.trace).iter().for_each(|line| println!("  {line}"));
+        }
+        for violation in outcome.violations.iter().take(3) {
+            println!("  law {}: {}", violation.law, violation.text);
+        }
+        broken += usize::from(!outcome.violations.is_empty());
+    }
+    if broken > 0 {
+        bail!("{broken} scenarios break a law");
+    }
+    Ok(())
+}
+
+/// Searches random histories; the first violation of each law is shrunk and printed.
+fn search(arguments: &Arguments) -> Result<()> {
+    let began = Instant::now();
+    let limit = Duration::from_secs(arguments.seconds);
+    let (mut histories, mut requests, mut millis) = (0_u64, 0, 0);
+    let mut by_law: BTreeMap<u8, u64> = BTreeMap::new();
+    let mut shrinking = Duration::ZERO;
+    while began.elapsed().saturating_sub(shrinking) < limit {
+        let seed = arguments.seed + histories;
+        let scenario = generate(seed);
+        let outcome = run(&scenario, arguments.laws());
+        histories += 1;
+        requests += outcome.requests;
+        millis += outcome.millis;
+        let mut laws: Vec<u8> = outcome.violations.iter().map(|found| found.law).collect();
+        laws.dedup();
+        for law in laws {
+            let count = by_law.entry(law).or_default();
+            *count += 1;
+            if *count == 1 {
+                let elapsed = began.elapsed().saturating_sub(shrinking);
+                println!(
+                    "law {law} broken after {:.1} s, {histories} histories",
+                    elapsed.as_secs_f64()
+                );
+                let from = Instant::now();
+                report(&scenario, law, Duration::from_secs(arguments.shrink));
+                shrinking += from.elapsed();
+            }
+        }
+    }
+    let hours = millis / 3_600_000;
+    println!("{histories} histories, {requests} requests, {hours} simulated hours");
+    for (law, text) in LAWS {
+        println!("law {law:2}: {} histories broken ({text})", by_law.get(&law).unwrap_or(&0));
+    }
+    if !by_law.is_empty() {
+        bail!("laws were broken");
+    }
+    Ok(())
+}
+
+fn report(scenario: &Scenario, law: u8, limit: Duration) {
+    let (shortest, outcome) = shrink(scenario, law, limit);
+    let sentence = LAWS.iter().find(|(number, _)| *number == law).map_or("", |(_, text)| text);
+    println!("seed {}: law {law}, {sentence}", scenario.seed);
+    println!("  {} of {} actions remain:", shortest.actions.len(), scenario.actions.len());
+    let at = outcome.violations.first().map_or(u64::MAX, |found| found.at);
+    let until = format!("{} LAW", limen_sim::trace::clock(at));
+    let end = outcome.trace.iter().position(|line| line.starts_with(&until));
+    let lines = &outcome.trace[..end.map_or(outcome.trace.len(), |end| end + 1)];
+    condensed(lines).iter().for_each(|line| println!("  {line}"));
+}
+
+fn summary(histories: u64, outcome: &Outcome) {
+    println!(
+        "{histories} history, {} requests, {} simulated seconds, {} violations, digest {:016x}",
+        outcome.requests,
+        outcome.millis / 1000,
+        outcome.violations.len(),
+        outcome.digest
+    );
+}

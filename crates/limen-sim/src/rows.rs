@@ -1,0 +1,373 @@
+//! Directed scenarios: each is a way in which a federation can do harm.
+
+use crate::scenario::{Action, Guise, Meddling, Placement, Scenario};
+use crate::world::HUB;
+
+/// A directed scenario: its name, the laws that are at stake, and the history.
+pub type Row = (&'static str, &'static [u8], fn() -> Scenario);
+
+/// Every directed scenario.
+pub const ROWS: &[Row] = &[
+    ("namespace-with-foreign-objects", &[2], namespace_with_foreign_objects),
+    ("namespace-with-many-roots", &[4, 5], namespace_with_many_roots),
+    ("orphans-in-a-deleted-namespace", &[3], orphans_in_a_deleted_namespace),
+    ("relabel-during-a-hold", &[3, 4, 5], relabel_during_a_hold),
+    ("restart-during-a-hold", &[3, 4, 5], restart_during_a_hold),
+    ("hub-joins-itself", &[2, 3, 8], hub_joins_itself),
+    ("one-cluster-under-two-names", &[3, 8, 11], one_cluster_under_two_names),
+    ("replaced-cluster", &[6, 8, 11], replaced_cluster),
+    ("store-restored-from-backup", &[3, 5], store_restored_from_backup),
+    ("store-copied", &[3, 8], store_copied),
+    ("foreign-object-during-watch-lag", &[1, 2], foreign_object_during_watch_lag),
+    ("suspended-leader", &[7], suspended_leader),
+    ("leaf-of-another-root", &[1, 2, 3], leaf_of_another_root),
+    ("image-that-never-starts", &[10], image_that_never_starts),
+    ("autoscaler-arrives", &[9], autoscaler_arrives),
+    ("policy-deleted", &[6], policy_deleted),
+    ("policy-unreadable", &[3, 6], policy_unreadable),
+    ("orphan-with-a-bad-annotation", &[3], orphan_with_a_bad_annotation),
+    ("policy-and-root-deleted-together", &[3], policy_and_root_deleted_together),
+    ("adoption-from-helm", &[2], adoption_from_helm),
+    ("adopted-object-deleted-with-its-root", &[2], adopted_object_deleted),
+    ("member-restored-from-backup", &[11], member_restored_from_backup),
+    ("answer-overtaken-by-an-event", &[11], answer_overtaken_by_an_event),
+    ("deletions-during-an-absence", &[3, 5], deletions_during_an_absence),
+    ("local-autoscaler", &[9, 11], local_autoscaler),
+    ("rival-manager", &[11], rival_manager),
+    ("finished-job-deleted", &[12], finished_job_deleted),
+    ("finished-job-expires", &[11, 12], finished_job_expires),
+    ("cluster-deleted", &[11], cluster_deleted),
+    ("everyday-deletions", &[14], everyday_deletions),
+];
+
+const THREE: [&str; 3] = ["africa", "asia", "europe"];
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+fn apply(kind: &str, name: &str, revision: u32) -> Action {
+    Action::Apply { kind: text(kind), namespace: text("shop"), name: text(name), revision }
+}
+
+fn delete(kind: &str, name: &str) -> Action {
+    Action::Delete { kind: text(kind), namespace: text("shop"), name: text(name), orphan: false }
+}
+
+fn many(count: u32) -> Action {
+    Action::ApplyMany { namespace: text("shop"), count }
+}
+
+fn foreign(server: &str, kind: &str, name: &str, guise: Guise) -> Action {
+    let (server, kind) = (text(server), text(kind));
+    Action::Foreign { server, kind, namespace: text("shop"), name: text(name), guise }
+}
+
+fn meddle(server: &str, kind: &str, name: &str, how: Meddling) -> Action {
+    let (server, kind) = (text(server), text(kind));
+    Action::Meddle { server, kind, namespace: text("shop"), name: text(name), how }
+}
+
+fn policy(placement: Placement, orphan: bool, conflict: Option<&str>) -> Action {
+    Action::Policy {
+        namespace: text("shop"),
+        name: text("policy"),
+        placement,
+        orphan,
+        conflict: conflict.map(text),
+        waves: Vec::new(),
+    }
+}
+
+fn only(names: &[&str]) -> Placement {
+    Placement::Only(names.iter().copied().map(text).collect())
+}
+
+fn delete_policy() -> Action {
+    Action::DeletePolicy { namespace: text("shop"), name: text("policy") }
+}
+
+fn delete_namespace() -> Action {
+    Action::DeleteNamespace { name: text("shop") }
+}
+
+fn cut(server: &str, seconds: u64) -> Action {
+    Action::Cut { server: text(server), requests: true, answers: true, seconds }
+}
+
+fn namespace_with_foreign_objects() -> Scenario {
+    Scenario::new(1, &THREE)
+        .at(5.0, apply("ConfigMap", "ours", 1))
+        .at(10.0, foreign("europe", "ConfigMap", "theirs", Guise::Plain))
+        .at(10.1, foreign("europe", "Secret", "theirs", Guise::Helm))
+        .at(20.0, delete_namespace())
+}
+
+fn namespace_with_many_roots() -> Scenario {
+    Scenario::new(2, &THREE).at(5.0, many(100)).at(30.0, delete_namespace())
+}
+
+fn orphans_in_a_deleted_namespace() -> Scenario {
+    Scenario::new(3, &THREE)
+        .at(4.0, policy(Placement::Everywhere, true, None))
+        .at(5.0, apply("ConfigMap", "kept", 1))
+        .at(20.0, delete_namespace())
+}
+
+fn relabel_during_a_hold() -> Scenario {
+    let label = |cluster: &str, region: &str| Action::Label {
+        cluster: text(cluster),
+        region: text(region),
+    };
+    Scenario::new(4, &THREE)
+        .at(4.0, policy(Placement::Region(text("europe")), false, None))
+        .at(5.0, many(66))
+        // No cluster is selected any more: everything is held.
+        .at(30.0, policy(Placement::Region(text("nowhere")), false, None))
+        .at(60.0, label("asia", "elsewhere"))
+        .at(90.0, label("africa", "nowhere"))
+}
+
+fn restart_during_a_hold() -> Scenario {
+    Scenario::new(5, &THREE)
+        .at(5.0, many(40))
+        .at(30.0, policy(only(&["europe"]), false, None))
+        .at(60.0, Action::Kill { seconds: 2 })
+        .at(120.0, Action::Kill { seconds: 2 })
+}
+
+fn hub_joins_itself() -> Scenario {
+    Scenario::new(6, &THREE)
+        .at(5.0, apply("Service", "one", 1))
+        .at(15.0, Action::Join { cluster: text("self"), server: text(HUB) })
+        .at(45.0, Action::Unjoin { cluster: text("self"), delete: true })
+}
+
+fn one_cluster_under_two_names() -> Scenario {
+    Scenario::new(7, &THREE)
+        .at(4.0, policy(only(&["europe"]), false, None))
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, Action::Join { cluster: text("twin"), server: text("europe") })
+        .at(40.0, policy(only(&["twin"]), false, None))
+        .at(60.0, apply("ConfigMap", "one", 2))
+}
+
+fn replaced_cluster() -> Scenario {
+    Scenario::new(8, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, Action::Reset { server: text("europe") })
+        .at(60.0, apply("ConfigMap", "one", 2))
+}
+
+fn store_restored_from_backup() -> Scenario {
+    Scenario::new(9, &THREE)
+        .at(4.0, policy(only(&["europe"]), false, None))
+        .at(5.0, apply("ConfigMap", "old", 1))
+        .at(20.0, Action::BackUp { server: text(HUB) })
+        .at(25.0, policy(Placement::Everywhere, false, None))
+        .at(30.0, apply("ConfigMap", "new", 1))
+        .at(120.0, Action::Restore { server: text(HUB) })
+}
+
+fn store_copied() -> Scenario {
+    Scenario::new(10, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, Action::CloneHub)
+        .at(40.0, apply("ConfigMap", "one", 2))
+        .at(60.0, apply("ConfigMap", "two", 1))
+        .at(80.0, delete("ConfigMap", "one"))
+}
+
+fn foreign_object_during_watch_lag() -> Scenario {
+    let lag = |resource: &str| Action::Lag {
+        server: text("europe"),
+        resource: text(resource),
+        millis: 1200,
+        seconds: 60,
+    };
+    Scenario::new(11, &THREE)
+        .at(4.0, policy(Placement::Everywhere, false, Some("Abort")))
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, lag("configmaps"))
+        .at(25.0, meddle("europe", "ConfigMap", "one", Meddling::Replace))
+        .at(25.4, apply("ConfigMap", "one", 2))
+        .at(60.0, delete("ConfigMap", "one"))
+}
+
+fn suspended_leader() -> Scenario {
+    let mut scenario = Scenario::new(12, &THREE)
+        .at(30.0, apply("ConfigMap", "one", 1))
+        .at(31.0, many(30))
+        .at(50.0, Action::SecondHub)
+        .at(60.0, Action::Suspend { seconds: 40 })
+        .at(85.0, apply("ConfigMap", "one", 2))
+        .at(85.1, apply("ConfigMap", "many-1", 3));
+    scenario.elects = true;
+    scenario
+}
+
+fn leaf_of_another_root() -> Scenario {
+    Scenario::new(13, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, meddle("europe", "ConfigMap", "one", Meddling::Relabel))
+        .at(40.0, foreign("asia", "ConfigMap", "two", Guise::Forged))
+        .at(60.0, apply("ConfigMap", "two", 1))
+        .at(80.0, delete("ConfigMap", "one"))
+        .at(90.0, delete("ConfigMap", "two"))
+}
+
+fn image_that_never_starts() -> Scenario {
+    let waves = vec![vec![text("africa")], vec![text("asia")], vec![text("europe")]];
+    let policy = Action::Policy {
+        namespace: text("shop"),
+        name: text("policy"),
+        placement: Placement::Everywhere,
+        orphan: false,
+        conflict: None,
+        waves,
+    };
+    Scenario::new(14, &THREE)
+        .at(4.0, policy)
+        .at(5.0, apply("Deployment", "web", 1))
+        // Its image cannot be pulled.
+        .at(60.0, apply("Deployment", "web", 2))
+}
+
+fn autoscaler_arrives() -> Scenario {
+    Scenario::new(15, &THREE)
+        .at(5.0, apply("Deployment", "web", 1))
+        .at(30.0, apply("HorizontalPodAutoscaler", "web", 1))
+        .at(90.0, delete("HorizontalPodAutoscaler", "web"))
+}
+
+fn policy_deleted() -> Scenario {
+    Scenario::new(16, &THREE)
+        .at(4.0, policy(only(&["europe"]), false, None))
+        .at(5.0, apply("Secret", "personal", 1))
+        .at(6.0, foreign("asia", "Service", "web", Guise::Plain))
+        .at(7.0, apply("Service", "web", 1))
+        .at(30.0, delete_policy())
+}
+
+fn policy_unreadable() -> Scenario {
+    Scenario::new(17, &THREE)
+        .at(4.0, policy(only(&["europe"]), false, None))
+        .at(5.0, apply("Secret", "personal", 1))
+        .at(30.0, policy(Placement::Malformed, false, None))
+        .at(60.0, Action::Kill { seconds: 2 })
+}
+
+fn orphan_with_a_bad_annotation() -> Scenario {
+    let broken = Action::Select {
+        kind: text("ConfigMap"),
+        namespace: text("shop"),
+        name: text("kept"),
+        selector: Some(text("[{broken")),
+    };
+    Scenario::new(18, &THREE)
+        .at(4.0, policy(Placement::Everywhere, true, None))
+        .at(5.0, apply("ConfigMap", "kept", 1))
+        .at(30.0, broken)
+        .at(100.0, delete("ConfigMap", "kept"))
+}
+
+fn policy_and_root_deleted_together() -> Scenario {
+    Scenario::new(19, &THREE)
+        .at(4.0, policy(Placement::Everywhere, true, None))
+        .at(5.0, apply("ConfigMap", "kept", 1))
+        .at(100.0, delete_policy())
+        .at(100.001, delete("ConfigMap", "kept"))
+}
+
+fn adoption_from_helm() -> Scenario {
+    Scenario::new(20, &THREE)
+        .at(4.0, foreign("europe", "Service", "web", Guise::Helm))
+        .at(4.1, foreign("asia", "Service", "web", Guise::Controlled))
+        .at(5.0, apply("Service", "web", 1))
+        .at(30.0, delete("Service", "web"))
+}
+
+fn adopted_object_deleted() -> Scenario {
+    Scenario::new(21, &THREE)
+        .at(4.0, foreign("europe", "Service", "web", Guise::Plain))
+        .at(5.0, apply("Service", "web", 1))
+        .at(30.0, delete("Service", "web"))
+}
+
+fn member_restored_from_backup() -> Scenario {
+    Scenario::new(22, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(5.1, apply("ConfigMap", "two", 1))
+        .at(10.0, Action::BackUp { server: text("europe") })
+        .at(15.0, apply("ConfigMap", "one", 2))
+        .at(15.1, apply("ConfigMap", "two", 2))
+        .at(30.0, Action::Restore { server: text("europe") })
+}
+
+fn answer_overtaken_by_an_event() -> Scenario {
+    let weather = crate::network::Weather { answers_late: 1000, ..Default::default() };
+    Scenario::new(23, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, Action::Storm { weather, seconds: 60 })
+        .at(21.0, apply("ConfigMap", "one", 2))
+        .at(21.3, meddle("europe", "ConfigMap", "one", Meddling::Delete))
+        .at(21.3, meddle("asia", "ConfigMap", "one", Meddling::Delete))
+}
+
+fn deletions_during_an_absence() -> Scenario {
+    let mut scenario = Scenario::new(24, &THREE)
+        .at(5.0, many(12))
+        .at(30.0, cut("europe", 4000))
+        .at(100.0, policy(only(&["africa", "asia"]), false, None));
+    scenario.rest = 4800;
+    scenario
+}
+
+fn local_autoscaler() -> Scenario {
+    Scenario::new(25, &THREE)
+        .at(5.0, apply("Deployment", "web", 1))
+        .at(30.0, foreign("europe", "HorizontalPodAutoscaler", "web", Guise::Plain))
+}
+
+fn rival_manager() -> Scenario {
+    let rival = Action::Rival {
+        server: text("europe"),
+        kind: text("ConfigMap"),
+        namespace: text("shop"),
+        name: text("one"),
+        seconds: 100_000,
+    };
+    Scenario::new(26, &THREE).at(5.0, apply("ConfigMap", "one", 1)).at(20.0, rival)
+}
+
+fn finished_job_deleted() -> Scenario {
+    Scenario::new(27, &THREE)
+        .at(5.0, apply("Job", "once", 2))
+        .at(30.0, meddle("europe", "Job", "once", Meddling::Delete))
+}
+
+fn finished_job_expires() -> Scenario {
+    Scenario::new(28, &THREE).at(5.0, apply("Job", "once", 1))
+}
+
+fn cluster_deleted() -> Scenario {
+    Scenario::new(29, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, cut("europe", 60))
+        .at(40.0, delete("ConfigMap", "one"))
+        .at(60.0, Action::DeleteCluster { cluster: text("europe") })
+        .at(70.0, Action::Kill { seconds: 2 })
+        .at(120.0, Action::Join { cluster: text("europe"), server: text("europe") })
+}
+
+fn everyday_deletions() -> Scenario {
+    Scenario::new(30, &["a", "b", "c", "d", "e"])
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(5.1, apply("Secret", "two", 1))
+        .at(5.2, apply("Service", "web", 1))
+        .at(30.0, delete("ConfigMap", "one"))
+        .at(30.1, delete("Secret", "two"))
+        .at(30.2, delete("Service", "web"))
+        .at(200.0, apply("Secret", "late", 1))
+        .at(230.0, delete("Secret", "late"))
+}

@@ -1,0 +1,213 @@
+//! Ground truth: what people wanted and who made what, as the simulator alone knows it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::api::{Key, Server, annotation, is_terminating, uid};
+use crate::selection::{Governance, Selection, governance};
+
+/// The fate of leaves when their root is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// They are deleted too.
+    Cascade,
+    /// They stay.
+    Orphan,
+}
+
+/// The way in which a root was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// By its name.
+    Named,
+    /// With its namespace.
+    WithNamespace,
+}
+
+/// A root, as people know it.
+#[derive(Clone, Debug)]
+pub struct RootTruth {
+    /// Its name on the hub.
+    pub key: Key,
+    /// When and how it was deleted.
+    pub deleted: Option<(u64, Deletion)>,
+    /// The fates that were in force, each with the time from which it was.
+    pub fates: Vec<(u64, Fate)>,
+    /// The last readable policy that governed it.
+    pub governed: Option<Value>,
+    /// Clusters that were selected, each with the last time at which it was.
+    pub selected: BTreeMap<String, u64>,
+    /// Clusters that were not selected, each with the last time at which they were not.
+    pub unselected: BTreeMap<String, u64>,
+    /// What it selects.
+    pub selection: Selection,
+    /// What it selected when that could last be read.
+    pub last_known: BTreeSet<String>,
+    /// A person has released what was held of it.
+    pub released: bool,
+}
+
+/// Ground truth.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    /// Roots by uid, also those that are gone.
+    pub roots: BTreeMap<String, RootTruth>,
+    /// Uids of objects in members that a hub made.
+    pub ours: BTreeSet<String>,
+    /// Uids of objects in members that a hub adopted as a policy allowed.
+    pub adopted: BTreeSet<String>,
+    /// Uids of objects in members that were leaves and are none any more.
+    pub released: BTreeSet<String>,
+    /// Terminal Jobs: uid of the root, and of the member.
+    pub finished_jobs: BTreeSet<(String, String)>,
+    /// Deployments that were available: the API, the Deployment, its template.
+    pub available: BTreeSet<(String, Key, String)>,
+    /// Clusters that a person asked to empty.
+    pub leaving: BTreeSet<String>,
+}
+
+/// The kinds whose objects are roots by themselves.
+pub fn is_root_kind(resource: &str) -> bool {
+    [
+        "namespaces",
+        "configmaps",
+        "secrets",
+        "services",
+        "ingresses.networking.k8s.io",
+        "deployments.apps",
+        "replicasets.apps",
+        "statefulsets.apps",
+        "daemonsets.apps",
+        "jobs.batch",
+        "horizontalpodautoscalers.autoscaling",
+    ]
+    .contains(&resource)
+}
+
+/// Whether an object on the hub is a root.
+pub fn is_root(key: &Key, object: &Value) -> bool {
+    let namespace = if &*key.resource == "namespaces" { &key.name } else { &key.namespace };
+    let own = ["default", "limen-system", "limen-gateways"].contains(&namespace.as_str())
+        && &*key.resource == "namespaces"
+        || namespace.starts_with("limen-")
+        || namespace.starts_with("kube-");
+    is_root_kind(&key.resource) && !own && annotation(object, "limen.dev/federate") != Some("false")
+}
+
+impl Truth {
+    /// Takes note of a root as it is in the hub's store.
+    pub fn root_changed(
+        &mut self,
+        now: u64,
+        hub: &Server,
+        key: &Key,
+        object: &Value,
+        deletion: Deletion,
+    ) {
+        let id = uid(object).to_owned();
+        let root = self.roots.entry(id).or_insert_with(|| RootTruth {
+            key: key.clone(),
+            deleted: None,
+            fates: Vec::new(),
+            governed: None,
+            selected: BTreeMap::new(),
+            unselected: BTreeMap::new(),
+            selection: Selection::Unknown,
+            last_known: BTreeSet::new(),
+            released: false,
+        });
+        // What was deselected until this very moment counts as deselected up to it.
+        root.touch(now, hub);
+        if is_terminating(object) && root.deleted.is_none() {
+            root.deleted = Some((now, deletion));
+        }
+        let Governance { policy, selection, fate } =
+            governance(hub, key, object, root.governed.as_ref());
+        if let Some(policy) = policy {
+            root.governed = Some(policy);
+        }
+        if root.fates.last().map(|(_, last)| *last) != Some(fate) {
+            root.fates.push((now, fate));
+        }
+        if let Selection::Clusters(selected) = &selection {
+            root.last_known.clone_from(selected);
+        }
+        root.selection = selection;
+        root.touch(now, hub);
+    }
+
+    /// Takes note that a root is gone.
+    pub fn root_gone(&mut self, now: u64, object: &Value, deletion: Deletion) {
+        if let Some(root) = self.roots.get_mut(uid(object)) {
+            root.deleted.get_or_insert((now, deletion));
+        }
+    }
+
+    /// Takes note that a namespace is deleted, and with it every root that is in it.
+    pub fn namespace_deleted(&mut self, now: u64, namespace: &str) {
+        for root in self.roots.values_mut().filter(|root| root.key.namespace == namespace) {
+            root.deleted.get_or_insert((now, Deletion::WithNamespace));
+        }
+    }
+
+    /// Looks again at every root of a namespace, or at all.
+    pub fn look_again(&mut self, now: u64, hub: &Server, namespace: Option<&str>) {
+        let concerned = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
+        let roots: Vec<(Key, Value)> = hub
+            .all()
+            .filter(|(key, object)| is_root(key, object) && concerned(key))
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        for (key, object) in roots {
+            self.root_changed(now, hub, &key, &object, Deletion::Named);
+        }
+    }
+}
+
+impl RootTruth {
+    fn touch(&mut self, now: u64, hub: &Server) {
+        for (cluster, _) in hub.of("clusters.limen.dev") {
+            let times = match &self.selection {
+                Selection::Unknown => continue,
+                Selection::Clusters(selected) if selected.contains(&cluster.name) => {
+                    &mut self.selected
+                }
+                Selection::Clusters(_) => &mut self.unselected,
+            };
+            times.insert(cluster.name.clone(), now);
+        }
+    }
+
+    /// Whether a cluster is selected, or was until a while ago.
+    pub fn selects(&self, cluster: &str, now: u64, grace: u64) -> bool {
+        match &self.selection {
+            Selection::Clusters(selected) if selected.contains(cluster) => true,
+            // What is unknown changes nothing.
+            Selection::Unknown if self.last_known.contains(cluster) => true,
+            _ => self.selected.get(cluster).is_some_and(|last| last + grace >= now),
+        }
+    }
+
+    /// Whether a cluster is known not to be selected, or was until a while ago.
+    pub fn rejects(&self, cluster: &str, now: u64, grace: u64) -> bool {
+        match &self.selection {
+            Selection::Clusters(selected) if !selected.contains(cluster) => true,
+            _ => self.unselected.get(cluster).is_some_and(|last| last + grace >= now),
+        }
+    }
+
+    /// Whether its leaves may be deleted with it: some fate in force shortly before its deletion
+    /// was to cascade.
+    pub fn cascades(&self, grace: u64) -> bool {
+        let Some((deleted, _)) = self.deleted else { return false };
+        let mut until = u64::MAX;
+        for &(from, fate) in self.fates.iter().rev() {
+            if from <= deleted && until.saturating_add(grace) >= deleted && fate == Fate::Cascade {
+                return true;
+            }
+            until = from;
+        }
+        false
+    }
+}
