@@ -59,6 +59,10 @@ pub(super) fn fallen_back(best: Readiness, reasons: Vec<String>) -> String {
     format!("no cluster is ready ({}), so {who}", listed(reasons))
 }
 
+/// The fallback from weighted targets to those of weight 0.
+pub(super) const WEIGHTLESS: &str =
+    "; no cluster that has a weight is left, so those of weight 0 serve";
+
 /// What a split says; nothing if it says nothing.
 pub(super) fn split(split: &Split) -> Option<String> {
     let weights = |of: &BTreeMap<String, u32>| -> Vec<String> {
