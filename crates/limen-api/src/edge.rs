@@ -1,6 +1,7 @@
 //! `Edge`: a gateway or a DNS server. It writes its own object; the hub and the other edges read it.
 
 use kube::CustomResource;
+use limen_core::compile::Heard;
 use limen_core::edge::{EdgeKind, EdgeReport};
 use limen_core::locality::Locality;
 use schemars::JsonSchema;
@@ -36,4 +37,19 @@ pub struct EdgeSpec {
     /// Where it is.
     #[serde(flatten)]
     pub locality: Locality,
+}
+
+impl Edge {
+    /// When the hub's API stored its last report, by the hub's clock, in seconds since 1970.
+    pub fn received_at(&self) -> Option<i64> {
+        let fields = self.metadata.managed_fields.iter().flatten();
+        let status = fields.filter(|entry| entry.subresource.as_deref() == Some("status"));
+        status.filter_map(|entry| entry.time.as_ref()).map(|time| time.0.as_second()).max()
+    }
+
+    /// When it was last heard of, for a reader of its object. `now` is by the hub's clock.
+    pub fn heard(&self, now: i64) -> Heard {
+        let observed_at = self.status.as_ref().and_then(|report| report.observed_at);
+        Heard::read(self.received_at(), observed_at, now)
+    }
 }

@@ -19,6 +19,11 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Host", type_ = "string", json_path = ".spec.rules[0].host"),
     printcolumn(name = "Backend", type_ = "string", json_path = ".spec.backends[0].name"),
     printcolumn(
+        name = "Serving",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Serving\")].reason"
+    ),
+    printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Complete\")].message"

@@ -1,8 +1,8 @@
 //! `TrafficPolicy`: how traffic to a root is shared.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
-use limen_core::compile::{Policy, Progress};
+use limen_core::compile::{Policy, PolicyCandidate, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,27 @@ pub struct TrafficPolicyStatus {
     /// What is in force: the spec when it was last acceptable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_force: Option<Policy>,
+}
+
+impl TrafficPolicy {
+    /// Its place among the policies of its namespace, by its spec.
+    pub fn candidate(&self) -> PolicyCandidate<'_, &Time> {
+        self.candidate_of(&self.spec.policy)
+    }
+
+    /// Its place by the policy that is in force of it; nothing while none is.
+    pub fn candidate_in_force(&self) -> Option<PolicyCandidate<'_, &Time>> {
+        Some(self.candidate_of(self.status.as_ref()?.in_force.as_ref()?))
+    }
+
+    /// Its place if it asked for this.
+    pub fn candidate_of<'a>(&'a self, policy: &'a Policy) -> PolicyCandidate<'a, &'a Time> {
+        PolicyCandidate {
+            name: self.metadata.name.as_deref().unwrap_or_default(),
+            created: self.metadata.creation_timestamp.as_ref(),
+            target: policy.target_ref.as_ref(),
+        }
+    }
 }
 
 /// What can be said of a policy without looking at anything else.

@@ -37,4 +37,5 @@ pub mod rollout;
 pub mod route;
 pub mod selector;
 pub mod service_names;
+pub mod serving;
 pub mod simulate;

@@ -9,7 +9,9 @@ use http::StatusCode;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use limen_api::{GlobalIngress, TrafficPolicy, TrafficPolicySpec};
-use limen_core::compile::{Group, Policy, TargetReference, Trial, Weights};
+use limen_core::compile::{
+    Group, Policy, PolicyCandidate, TargetReference, Trial, Weights, governing_policy,
+};
 use limen_core::global::Global;
 use limen_hub::Picture;
 use serde::Deserialize;
@@ -58,8 +60,8 @@ pub(crate) async fn share(client: &Client, wish: ShareWish) -> Result<Value, Ref
     let target = TargetReference { kind: root.kind, name: root.name };
     let api: Api<TrafficPolicy> = Api::namespaced(client.clone(), &namespace);
     let policies = api.list(&ListParams::default()).await?.items;
-    let own = oldest(&policies, Some(&target));
-    let base = own.or_else(|| oldest(&policies, None));
+    let own = first_for(&policies, Some(&target));
+    let base = own.or_else(|| first_for(&policies, None));
     let base = base.map(|policy| policy.spec.policy.clone()).unwrap_or_default();
     let policy = changed(base, &target, &how, &global)?;
 
@@ -77,6 +79,12 @@ pub(crate) async fn share(client: &Client, wish: ShareWish) -> Result<Value, Ref
         .map_err(|problem| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, problem))?;
     let after = odds(&picture);
     let written = own.map_or_else(|| new_name(&policies, &target.name), ResourceExt::name_any);
+    if let Some(first) = policy_before(&policies, &written, &target) {
+        let message = format!(
+            "the TrafficPolicy {namespace}/{first} stays in force for this root; change or delete it first"
+        );
+        return Err(Refusal::new(StatusCode::CONFLICT, message));
+    }
     if !preview {
         write(&api, own, &written, policy).await?;
     }
@@ -87,13 +95,30 @@ pub(crate) async fn share(client: &Client, wish: ShareWish) -> Result<Value, Ref
     }))
 }
 
-/// The policy that counts for a target, or for a whole namespace.
-fn oldest<'a>(
+/// The first policy whose spec names a target, or a whole namespace.
+fn first_for<'a>(
     policies: &'a [TrafficPolicy],
     target: Option<&TargetReference>,
 ) -> Option<&'a TrafficPolicy> {
-    let fits = policies.iter().filter(|one| one.spec.policy.target_ref.as_ref() == target);
-    fits.min_by_key(|one| (one.creation_timestamp().map(|time| time.0), one.name_any()))
+    let same = policies.iter().map(TrafficPolicy::candidate).filter(|one| one.target == target);
+    let first = governing_policy(same, |_| true)?;
+    policies.iter().find(|policy| policy.metadata.name.as_deref() == Some(first.name))
+}
+
+/// The policy in force that keeps the one of this name, written for the target, from governing it.
+fn policy_before<'a>(
+    policies: &'a [TrafficPolicy],
+    written: &str,
+    target: &TargetReference,
+) -> Option<&'a str> {
+    let is_written = |policy: &&TrafficPolicy| policy.metadata.name.as_deref() == Some(written);
+    let created = policies.iter().find(is_written);
+    let created = created.and_then(|policy| policy.metadata.creation_timestamp.as_ref());
+    let mine = PolicyCandidate { name: written, created, target: Some(target) };
+    let others = policies.iter().filter(|policy| !is_written(policy));
+    let others = others.filter_map(TrafficPolicy::candidate_in_force);
+    let first = governing_policy(others, |named| named == target)?;
+    first.precedes(&mine).then_some(first.name)
 }
 
 fn new_name(policies: &[TrafficPolicy], root: &str) -> String {
@@ -236,9 +261,28 @@ mod tests {
     fn a_roots_own_policy_comes_before_that_of_its_namespace() {
         let own = policy("own", &json!({"targetRef": {"name": "web"}}));
         let all = [policy("all", &json!({})), own];
-        assert_eq!(oldest(&all, Some(&target())).unwrap().name_any(), "own");
-        assert_eq!(oldest(&all, None).unwrap().name_any(), "all");
+        assert_eq!(first_for(&all, Some(&target())).unwrap().name_any(), "own");
+        assert_eq!(first_for(&all, None).unwrap().name_any(), "all");
         assert_eq!(new_name(&all, "web"), "web");
         assert_eq!(new_name(&all, "all"), "all-traffic");
+    }
+
+    #[test]
+    fn a_policy_that_would_not_be_in_force_is_found_before_it_is_written() {
+        // The spec was changed to another root and refused: the hub keeps the policy in force.
+        let spec = json!({"targetRef": {"name": "other"}, "failover": ["mars"]});
+        let mut kept = policy("kept", &spec);
+        kept.status =
+            serde_json::from_value(json!({"inForce": {"targetRef": {"name": "web"}}})).unwrap();
+        let general = {
+            let mut general = policy("all", &json!({}));
+            general.status = serde_json::from_value(json!({"inForce": {}})).unwrap();
+            general
+        };
+        let all = [kept, general.clone()];
+        assert!(first_for(&all, Some(&target())).is_none());
+        assert_eq!(policy_before(&all, "web", &target()), Some("kept"));
+        assert_eq!(policy_before(&all, "kept", &target()), None, "it replaces that one");
+        assert_eq!(policy_before(&[general], "web", &target()), None);
     }
 }

@@ -16,9 +16,6 @@ use crate::leaves::{Spreads, spreads};
 use crate::timeline::{Happening, happenings};
 use crate::traffic::Traffic;
 
-/// An edge that has said nothing for so many seconds is shown as away.
-const EDGE_SILENT_AFTER: i64 = 30;
-
 /// The objects that a view is made of.
 #[derive(Default)]
 pub struct Objects<'a> {
@@ -97,8 +94,7 @@ impl View {
             .iter()
             .map(|&edge| {
                 let report = edge.status.as_ref();
-                let heard = report.and_then(|report| report.observed_at).unwrap_or_default();
-                let silent = now - heard > EDGE_SILENT_AFTER;
+                let silent = !edge.heard(now).is_fresh(now);
                 // What a silent edge said last is not what it does now.
                 let demand = report.filter(|_| !silent).map_or(&[][..], |report| &report.demand);
                 (edge, demand, silent)
@@ -263,10 +259,24 @@ mod tests {
 
     #[test]
     fn an_edge_that_is_silent_sends_nothing() {
-        let view = objects().view(1000 + EDGE_SILENT_AFTER + 1);
+        let view = objects().view(1031);
         assert!(view.edges.iter().all(|edge| edge.silent));
         assert_eq!(view.clusters[0].traffic, Traffic::default());
         assert!(view.flows.is_empty());
+    }
+
+    #[test]
+    fn the_clock_of_an_edge_does_not_make_it_silent_or_alive() {
+        let mut objects = objects();
+        let stored = |at: &str| {
+            object(json!([{"manager": "gateway", "operation": "Update", "subresource": "status",
+                "apiVersion": "limen.dev/v1alpha1", "time": at}]))
+        };
+        objects.edges = vec![edge("fast", 9999, 1.0, 100.0), edge("slow", 3, 1.0, 100.0)];
+        objects.edges[0].metadata.managed_fields = stored("1970-01-01T00:10:00Z");
+        objects.edges[1].metadata.managed_fields = stored("1970-01-01T00:16:40Z");
+        let silent: Vec<bool> = objects.view(1005).edges.iter().map(|edge| edge.silent).collect();
+        assert_eq!(silent, [true, false]);
     }
 
     #[test]

@@ -113,6 +113,7 @@ impl Choice {
 }
 
 /// All that are as ready as the best, best first: each time the decision without those before.
+/// Targets of weight 0 are among them only where no weighted one is.
 fn ready(order: &Plan, state: impl Fn(usize) -> Readiness, ask: Ask) -> Vec<usize> {
     let decide = |tried| order.decide(&state, &mut Memory::new(order), Ask { tried, ..ask });
     let Some(first) = decide(0) else { return Vec::new() };
@@ -120,7 +121,9 @@ fn ready(order: &Plan, state: impl Fn(usize) -> Readiness, ask: Ask) -> Vec<usiz
     let mut tried = bit(first.target);
     while let Some(next) = decide(tried) {
         let again = next.target >= 64 || tried & bit(next.target) != 0;
-        if again || next.readiness != first.readiness {
+        let weighted = |target| order.has_weight(target);
+        let equal = weighted(next.target) == weighted(first.target);
+        if again || !equal || next.readiness != first.readiness {
             break;
         }
         ready.push(next.target);

@@ -33,6 +33,8 @@ pub enum Observed {
     Changed(Key, Digest),
     /// An object is gone, or of no use any more.
     Gone(SeenKind, Key),
+    /// The watch of a kind fails: its objects are as they were last seen.
+    Lost(SeenKind),
 }
 
 /// A kind as [`limen_api::kind`] takes it.
@@ -61,7 +63,7 @@ pub async fn observe(
     }
     while let Some((kind, seen)) = news.recv().await {
         let Some((of, _)) = kinds.iter().find(|(_, known)| *known == kind) else { continue };
-        let Some(what) = digested(*of, seen) else { continue };
+        let what = digested(*of, seen);
         let observation = Observation { cluster: cluster.clone(), connection, what };
         if tell.send(observation).await.is_err() {
             return;
@@ -69,28 +71,48 @@ pub async fn observe(
     }
 }
 
-/// What is worth passing on. A member that does not answer says nothing. Every cluster has these
-/// kinds, so whoever does not know them answers in a member's place: that says nothing either.
-fn digested(kind: SeenKind, seen: Seen) -> Option<Observed> {
+/// What is worth passing on. Every cluster has these kinds, so an endpoint that does not know them
+/// is no member: the kind is lost, and not empty.
+fn digested(kind: SeenKind, seen: Seen) -> Observed {
     match seen {
         Seen::State(objects) => {
             let digest = |object: &Value| Some((key(object), Digest::of(kind, object)?));
-            Some(Observed::State(kind, objects.iter().filter_map(digest).collect()))
+            Observed::State(kind, objects.iter().filter_map(digest).collect())
         }
-        Seen::Changed(object) => Some(match Digest::of(kind, &object) {
+        Seen::Changed(object) => match Digest::of(kind, &object) {
             Some(digest) => Observed::Changed(key(&object), digest),
             None => Observed::Gone(kind, key(&object)),
-        }),
-        Seen::Gone(object) => Some(Observed::Gone(kind, key(&object))),
+        },
+        Seen::Gone(object) => Observed::Gone(kind, key(&object)),
         // Nodes may be kept from us, and then there are no node ports.
         Seen::Lost(kube::Error::Api(status)) if status.code == 403 && kind == SeenKind::Node => {
-            Some(Observed::State(kind, Vec::new()))
+            Observed::State(kind, Vec::new())
         }
-        Seen::UnknownKind | Seen::Lost(_) => None,
+        Seen::UnknownKind | Seen::Lost(_) => Observed::Lost(kind),
     }
 }
 
 fn key(object: &Value) -> Key {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     (text("namespace"), text("name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied() -> Seen {
+        let status = kube::core::Status { code: 403, ..Default::default() };
+        Seen::Lost(kube::Error::Api(Box::new(status)))
+    }
+
+    #[test]
+    fn a_watch_that_fails_is_reported_with_its_kind() {
+        let lost = |kind, seen| matches!(digested(kind, seen), Observed::Lost(of) if of == kind);
+        assert!(lost(SeenKind::Slice, denied()));
+        assert!(lost(SeenKind::Service, Seen::UnknownKind));
+        // Without permission to read Nodes there are no node ports.
+        let nodes = digested(SeenKind::Node, denied());
+        assert!(matches!(nodes, Observed::State(SeenKind::Node, all) if all.is_empty()));
+    }
 }

@@ -1,11 +1,12 @@
 //! Where a client would be sent, from what the hub knows: for people who ask.
 
 use super::policy::Policy;
+use super::targets::capacity_of;
 use crate::decide::{
     Explanation, OwnKnowledge, Plan, Question, Readiness, Vantage, capacity, explain, readiness,
 };
-use crate::global::{Global, PathType};
-use crate::route::{HostBuffer, Routes, normal_host};
+use crate::global::Global;
+use crate::route::{HostBuffer, HostRules, Routes, normal_host};
 
 /// Where a client would be sent.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,24 +31,11 @@ pub fn asked<'a>(
     from: &Vantage,
     demand: impl Fn(&str, &str) -> f64,
 ) -> Option<Asked> {
-    let mut routes: Routes<(&str, &Global, String, &str)> = Routes::default();
-    for (name, global) in globals {
-        for rule in &global.rules {
-            for path in &rule.paths {
-                let text = format!("{}{}", rule.host, path.path);
-                let leads_to = (name, global, text, path.backend.as_str());
-                // Of two that claim the same, edges let the first have it as well.
-                let _ = routes.add(&rule.host, &path.path, path.path_type, leads_to);
-            }
-        }
-        if let Some(default) = &global.default_backend {
-            let leads_to = (name, global, String::new(), default.as_str());
-            for rule in global.rules.iter().filter(|rule| !rule.host.is_empty()) {
-                let _ = routes.add(&rule.host, "/", PathType::Prefix, leads_to.clone());
-            }
-            routes.set_default(leads_to);
-        }
-    }
+    let mut globals: Vec<(&str, &Global)> = globals.collect();
+    // Edges know roots by namespace and name, which sort differently from the joined text.
+    globals.sort_by_key(|(name, _)| name.split_once('/').unwrap_or(("", name)));
+    let roots: Vec<_> = globals.into_iter().map(|(name, global)| rules_of(name, global)).collect();
+    let routes = Routes::of_roots(&roots);
     let mut buffer = HostBuffer::default();
     let host = normal_host(host, &mut buffer)?;
     let (_, (name, global, rule, backend_name)) = routes.find(host, path)?;
@@ -74,6 +62,29 @@ pub fn asked<'a>(
     })
 }
 
+/// The rule that a request matches, and what it leads to.
+type LeadsTo<'a> = (&'a str, &'a Global, String, &'a str);
+
+/// The rules of one compiled root by host, and its default backend. Invalid rules are left out, as
+/// edges do.
+fn rules_of<'a>(
+    name: &'a str,
+    global: &'a Global,
+) -> (Vec<HostRules<LeadsTo<'a>>>, Option<LeadsTo<'a>>) {
+    let mut hosts = Vec::with_capacity(global.rules.len());
+    for rule in &global.rules {
+        let Ok(mut rules) = HostRules::new(&rule.host) else { continue };
+        for path in &rule.paths {
+            let text = format!("{}{}", rule.host, path.path);
+            let leads_to = (name, global, text, path.backend.as_str());
+            let _ = rules.add(&path.path, path.path_type, leads_to);
+        }
+        hosts.push(rules);
+    }
+    let default = global.default_backend.as_deref();
+    (hosts, default.map(|backend| (name, global, String::new(), backend)))
+}
+
 /// What a compiled root would be like under another policy, as far as that can be told without
 /// asking its members: groups with a Service of their own cannot.
 pub fn under_policy(global: &Global, policy: &Policy) -> Result<Global, String> {
@@ -86,17 +97,16 @@ pub fn under_policy(global: &Global, policy: &Policy) -> Result<Global, String> 
     let mut global = global.clone();
     let canary = policy.canary.as_ref().and_then(|trial| trial.steps.first().copied());
     global.traffic = policy.rules(canary);
-    let rates = policy.capacity.as_ref();
     for target in global.backends.iter_mut().flat_map(|backend| &mut backend.targets) {
         if !policy.groups.is_empty() {
             target.group = policy.groups_of(&target.cluster).next().map(|group| group.name.clone());
         }
-        let rate = rates.and_then(|rates| rates.requests_per_endpoint);
-        let measured = rate.zip(target.ready_endpoints).map(|(rate, n)| rate * f64::from(n));
-        let fixed = rates.and_then(|rates| rates.clusters.get(&target.cluster).copied());
-        if let Some(known) = fixed.or(measured) {
-            target.capacity.requests_per_second = Some(known);
-        }
+        target.capacity.requests_per_second = capacity_of(
+            policy.capacity.as_ref(),
+            &target.cluster,
+            target.requests_per_endpoint,
+            target.ready_endpoints,
+        );
     }
     Ok(global)
 }

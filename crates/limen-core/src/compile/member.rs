@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
+use super::losses::Losses;
 use super::seen::{Key, Node, SeenIngress, SeenService, Slice};
 use crate::global::{Address, Verdict};
 use crate::locality::Locality;
@@ -23,6 +24,8 @@ pub struct Member {
     pub edge: HashMap<String, Verdict>,
     /// Which kinds have been listed since the hub started; what has not is not known to be gone.
     listed: BTreeSet<SeenKind>,
+    /// Kinds whose watch fails.
+    losses: Losses,
     services: HashMap<Key, SeenService>,
     slices: HashMap<Key, BTreeMap<String, Slice>>,
     /// The Service of each slice, by the slice.
@@ -70,6 +73,18 @@ pub enum Touched {
     Everything,
 }
 
+impl SeenKind {
+    /// The name of the kind.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Service => "Service",
+            Self::Slice => "EndpointSlice",
+            Self::Ingress => "Ingress",
+            Self::Node => "Node",
+        }
+    }
+}
+
 impl Digest {
     /// What is worth remembering of an object; nothing if it is of no use.
     pub fn of(kind: SeenKind, object: &Value) -> Option<Self> {
@@ -78,6 +93,15 @@ impl Digest {
             SeenKind::Slice => Slice::of(object).map(Self::Slice),
             SeenKind::Ingress => Some(Self::Ingress(SeenIngress::of(object))),
             SeenKind::Node => Some(Self::Node(Node::of(object))),
+        }
+    }
+
+    fn kind(&self) -> SeenKind {
+        match self {
+            Self::Service(_) => SeenKind::Service,
+            Self::Slice(_) => SeenKind::Slice,
+            Self::Ingress(_) => SeenKind::Ingress,
+            Self::Node(_) => SeenKind::Node,
         }
     }
 }
@@ -97,6 +121,7 @@ impl Member {
             SeenKind::Node => self.nodes.keys().map(|name| (String::new(), name.clone())).collect(),
         };
         let mut touched = Vec::new();
+        let recovered = self.losses.recover(kind);
         for (key, digest) in objects {
             gone.remove(&key);
             touched.extend(self.changed(key, digest));
@@ -104,14 +129,38 @@ impl Member {
         for key in gone {
             touched.extend(self.gone(kind, &key));
         }
-        if self.listed.insert(kind) && self.complete() {
+        if (self.listed.insert(kind) || recovered) && self.complete() {
             return vec![Touched::Everything];
         }
         touched
     }
 
+    /// The watch of a kind fails. Its objects stay as they were last seen. Returns whether that
+    /// changes what counts as stale.
+    pub fn lose(&mut self, kind: SeenKind, now: i64) -> bool {
+        self.losses.add(kind, now)
+    }
+
+    /// Forgets losses that no report has confirmed for a while. Returns whether that changes what
+    /// counts as stale.
+    pub fn expire_losses(&mut self, now: i64) -> bool {
+        self.losses.expire(now)
+    }
+
+    /// The kind whose objects count as stale although the API answers.
+    pub fn stale_kind(&self) -> Option<SeenKind> {
+        self.losses.stale().filter(|_| self.api != Verdict::Unhealthy)
+    }
+
     /// An object is new or changed.
     pub fn changed(&mut self, key: Key, digest: Digest) -> Vec<Touched> {
+        let recovered = self.losses.recover(digest.kind());
+        let mut touched = self.take(key, digest);
+        touched.extend(recovered.then_some(Touched::Everything));
+        touched
+    }
+
+    fn take(&mut self, key: Key, digest: Digest) -> Vec<Touched> {
         match digest {
             Digest::Service(service) => {
                 let before = self.services.insert(key.clone(), service);

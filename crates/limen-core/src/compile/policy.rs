@@ -27,6 +27,10 @@ pub struct Policy {
     /// Exact shares, whatever the geography.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<Weights>,
+    /// Keep groups and clusters of weight 0 without traffic even when no weighted one is ready.
+    /// By default they serve before any target that is less ready.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub strict: bool,
     /// Requests with such a header or cookie go to a group whatever the weights say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -122,7 +126,7 @@ pub struct Group {
     pub service: Option<String>,
 }
 
-/// Exact shares. What is not named gets nothing.
+/// Exact shares. What is not named has weight 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Weights {
     /// By cluster.
@@ -323,6 +327,7 @@ impl Policy {
     pub fn rules(&self, canary: Option<u8>) -> TrafficRules {
         TrafficRules {
             split: self.split(canary),
+            strict: self.strict,
             requests_per_endpoint: self
                 .capacity
                 .as_ref()

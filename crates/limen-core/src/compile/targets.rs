@@ -52,6 +52,15 @@ pub(super) fn of_backend(
             targets.push(unless_newer(target, old));
         }
     }
+    for (cluster, member) in members {
+        let Some(kind) = member.stale_kind() else { continue };
+        if targets.iter().any(|target| target.cluster == **cluster) {
+            remarks.push(format!(
+                "cluster {cluster}: the watch of {} objects fails, so its targets are stale; check the permissions of the hub there",
+                kind.name()
+            ));
+        }
+    }
     if targets.is_empty() {
         // The last way in stays, for whoever comes when there is nothing better.
         targets = old.iter().cloned().map(|old| Target { drained_percent: 100, ..old }).collect();
@@ -70,7 +79,11 @@ fn known_again(target: &Target, member: &Member) -> Target {
     target.locality = member.locality.clone();
     target.drained_percent = member.drained_percent;
     target.verdicts.api = member.api;
+    target.verdicts.lost_kind = member.stale_kind().map(|kind| kind.name().to_owned());
     target.verdicts.edge = member.edge_verdict(&target.addresses);
+    if target.verdicts.is_stale() {
+        target.verdicts.endpoints = Verdict::Unknown;
+    }
     target
 }
 
@@ -228,12 +241,24 @@ fn served(ingress: &SeenIngress) -> (Vec<Address>, Protocol) {
     (addresses, protocol)
 }
 
+/// Requests in a second that a target takes: the fixed figure of the policy for its cluster, or
+/// its ready endpoints times the rate that its Service declares, or else times the policy's rate.
+pub(super) fn capacity_of(
+    policy: Option<&super::policy::Capacity>,
+    cluster: &str,
+    service_rate: Option<f64>,
+    ready: Option<u32>,
+) -> Option<f64> {
+    let fixed = policy.and_then(|policy| policy.clusters.get(cluster).copied());
+    let rate = service_rate.or_else(|| policy?.requests_per_endpoint);
+    fixed.or_else(|| Some(rate? * f64::from(ready?)))
+}
+
 fn finish(way: Way, cluster: &str, member: &Member, policy: &Policy, now: i64) -> Target {
-    let capacity = policy.capacity.as_ref();
-    let fixed = capacity.and_then(|capacity| capacity.clusters.get(cluster).copied());
-    let rate = way.rate.or(capacity.and_then(|capacity| capacity.requests_per_endpoint));
-    let measured = rate.zip(way.ready).map(|(rate, ready)| rate * f64::from(ready));
+    let capacity = capacity_of(policy.capacity.as_ref(), cluster, way.rate, way.ready);
+    let lost_kind = member.stale_kind();
     let endpoints = match way.ready {
+        _ if member.api == Verdict::Unhealthy || lost_kind.is_some() => Verdict::Unknown,
         None => Verdict::Unknown,
         Some(0) => Verdict::Unhealthy,
         Some(_) => Verdict::Healthy,
@@ -244,12 +269,14 @@ fn finish(way: Way, cluster: &str, member: &Member, policy: &Policy, now: i64) -
         protocol: way.protocol,
         group: way.group,
         ready_endpoints: way.ready,
-        capacity: Capacity { requests_per_second: fixed.or(measured) },
+        requests_per_endpoint: way.rate,
+        capacity: Capacity { requests_per_second: capacity },
         drained_percent: member.drained_percent,
         verdicts: Verdicts {
             api: member.api,
             edge: member.edge_verdict(&way.addresses),
             endpoints,
+            lost_kind: lost_kind.map(|kind| kind.name().to_owned()),
             observed_at: Some(now),
         },
         addresses: way.addresses,
@@ -263,7 +290,7 @@ fn unless_newer(target: Target, old: &[Target]) -> Target {
     let Some(same) = same else { return target };
     let mut timeless = target.clone();
     timeless.verdicts.observed_at = same.verdicts.observed_at;
-    // Nothing new is heard of a member whose API does not answer.
-    let heard = target.verdicts.api != Verdict::Unhealthy;
+    // An observation that is stale is as old as it was.
+    let heard = !target.verdicts.is_stale();
     if heard && timeless != *same { target } else { timeless }
 }

@@ -167,7 +167,7 @@ impl<S: Sight> Choice<'_, S> {
             if open { *weight } else { 0 }
         };
         let share = match self.ask.key {
-            None => memory.shares.next(weight)?,
+            None => memory.shares.next(weight),
             Some(key) => {
                 let name = |share: usize| {
                     shares[share]
@@ -177,10 +177,15 @@ impl<S: Sight> Choice<'_, S> {
                 };
                 let all =
                     (0..shares.len()).map(|share| (share, !name(share), weight(share).into()));
-                rendezvous(key, all)?
+                rendezvous(key, all)
             }
         };
-        self.nearest(&shares[share].1, memory)
+        match share {
+            Some(share) => self.nearest(&shares[share].1, memory),
+            None if self.plan.strict => None,
+            // No weighted target is at this level: all candidates of `order` have weight 0.
+            None => self.nearest(&self.plan.order, memory),
+        }
     }
 
     /// The nearest candidate of a list that has room; if none has, all take turns.

@@ -13,7 +13,9 @@
 //! in well under a microsecond and without allocating. What it must remember from one request to
 //! the next (whose turn it is) is in [`Memory`], which has one owner; what changes from moment to
 //! moment is seen through [`Sight`]. An answer is never empty while residency allows any target:
-//! what is not ready is fallen back to, worst last. [`explain()`] says the same for people.
+//! what is not ready is fallen back to, worst last, and at each level of readiness targets of
+//! weight 0 come after weighted ones unless the weights are strict. [`explain()`] says the same
+//! for people.
 
 mod budget;
 mod choice;

@@ -16,6 +16,8 @@ pub struct Plan {
     pub(super) order: Vec<u16>,
     /// By share of the split: its weight, and its targets nearest first. Empty without a split.
     pub(super) shares: Vec<(u32, Vec<u16>)>,
+    /// Targets of weight 0 never serve.
+    pub(super) strict: bool,
     /// By version group: its targets nearest first.
     pub(super) members: Vec<Vec<u16>>,
     groups: Vec<String>,
@@ -93,6 +95,7 @@ impl Plan {
         let matches = matches.collect();
         Self {
             residency: Residencies::new(&rules.residency, &backend.targets),
+            strict: rules.strict,
             panic_percent: rules.panic_percent.unwrap_or(0).min(100),
             targets,
             order,
@@ -135,13 +138,19 @@ impl Plan {
         group
     }
 
+    /// Whether a target may serve at all: strict weights exclude those of weight 0.
+    pub(super) fn may_serve(&self, target: usize) -> bool {
+        !self.strict || self.has_weight(target)
+    }
+
     /// Whether a version group gets anything by the split.
     pub fn gets_anything(&self, group: u16) -> bool {
         let Some(members) = self.members.get(usize::from(group)) else { return false };
         self.shares.is_empty() || members.iter().any(|target| self.has_weight(usize::from(*target)))
     }
 
-    pub(super) fn has_weight(&self, target: usize) -> bool {
+    /// Whether the split gives a target anything; without a split every target has a weight.
+    pub fn has_weight(&self, target: usize) -> bool {
         let share =
             self.targets[target].share.and_then(|share| self.shares.get(usize::from(share)));
         self.shares.is_empty() || share.is_some_and(|(weight, _)| *weight > 0)

@@ -44,11 +44,11 @@ pub enum OwnKnowledge {
 
 /// How good a candidate a target is.
 ///
-/// A member's API that cannot be reached says nothing about the pods behind it. Then what the edge
-/// finds out by itself decides, and where it has found out nothing the target is merely stale.
+/// A member's API that cannot be reached or watched says nothing about the pods behind it. Then
+/// what the edge finds out by itself decides, and where it has found out nothing the target is merely stale.
 pub fn readiness(target: &Target, own: OwnKnowledge) -> Readiness {
     let verdicts = &target.verdicts;
-    let heard_of = verdicts.api != Verdict::Unhealthy;
+    let heard_of = !verdicts.is_stale();
     let empty = target.ready_endpoints == Some(0) || verdicts.endpoints == Verdict::Unhealthy;
     if own == OwnKnowledge::Silent || target.addresses.is_empty() || (heard_of && empty) {
         return Readiness::Unhealthy;

@@ -90,8 +90,8 @@ pub fn divide(claims: &[Claim<'_>], capacity: &[Option<f64>], sight: &impl Sight
     division
 }
 
-/// The candidates of a claim as streams: one for each share of the split, at the best readiness
-/// that anything has.
+/// The candidates of a claim as streams, at the best readiness that anything has: one for each
+/// share of the split, or one for all targets of weight 0 where no weighted one is as ready.
 fn lists(claim: &Claim<'_>, sight: &impl Sight) -> Vec<(f64, Vec<usize>)> {
     let plan = claim.plan;
     let demand = if claim.demand.is_finite() { claim.demand.max(0.0) } else { 0.0 };
@@ -114,6 +114,10 @@ fn lists(claim: &Claim<'_>, sight: &impl Sight) -> Vec<(f64, Vec<usize>)> {
         let total: f64 = open.iter().map(|(weight, _)| weight).sum();
         if total > 0.0 {
             return open.into_iter().map(|(w, list)| (demand * w / total, list)).collect();
+        }
+        let weightless = if plan.strict { Vec::new() } else { candidates(&plan.order) };
+        if !weightless.is_empty() {
+            return vec![(demand, weightless)];
         }
     }
     Vec::new()

@@ -29,6 +29,9 @@ pub struct Target {
     /// How many endpoints are ready behind it; unknown when nothing has been observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_endpoints: Option<u32>,
+    /// Requests in a second that one ready endpoint takes, where the Service declares it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_endpoint: Option<f64>,
     /// How much it can take.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub capacity: Capacity,
@@ -89,9 +92,20 @@ pub struct Verdicts {
     /// Whether there are ready endpoints.
     #[serde(default)]
     pub endpoints: Verdict,
+    /// The kind, such as `EndpointSlice`, whose watch in the member is lost: what is known of the
+    /// target is stale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_kind: Option<String>,
     /// When the member was last heard of, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_at: Option<i64>,
+}
+
+impl Verdicts {
+    /// Whether what is known of the target's endpoints may be out of date.
+    pub fn is_stale(&self) -> bool {
+        self.api == Verdict::Unhealthy || self.lost_kind.is_some()
+    }
 }
 
 /// One kind of knowledge.

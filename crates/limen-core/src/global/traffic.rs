@@ -14,6 +14,9 @@ pub struct TrafficRules {
     /// Exact shares by version group or by cluster, decided before locality.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
+    /// Keep groups and clusters of weight 0 without traffic even when no weighted one is ready.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub strict: bool,
     /// Requests in a second that one ready endpoint can take; with it a cluster's excess goes to
     /// the next nearest.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -22,6 +22,7 @@ mod shelves;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::global::PathType;
@@ -140,6 +141,63 @@ impl<T: Clone> Routes<T> {
             table.insert(name.clone(), paths);
         }
         wrong
+    }
+}
+
+/// The claim of one root to a place: its rules there, and its default backend.
+#[derive(Clone, Debug)]
+pub struct PlaceClaim<'a, T> {
+    /// The rules.
+    pub rules: &'a HostRules<T>,
+    /// The default backend of the root.
+    pub default: Option<&'a T>,
+}
+
+impl<T: Clone> Routes<T> {
+    /// Replaces the rules of one place by those of its claimants, given in the order of their
+    /// keys. The first rule for a path and kind of path stays; errors name the claim by its
+    /// number.
+    ///
+    /// The default backends of claimants follow all rules of the place, so that no default takes a
+    /// path that another root has a rule for. Rules without a host leave defaults to
+    /// [`Routes::replace_default`].
+    pub fn settle(
+        &mut self,
+        place: &Place,
+        claims: &[PlaceClaim<'_, T>],
+    ) -> Vec<(usize, RuleError)> {
+        let defaults = claims.iter().filter_map(|claim| claim.default);
+        let defaults = defaults.filter(|_| *place != Place::Any);
+        let defaults: Vec<_> =
+            defaults.map(|default| HostRules::everything(place.clone(), default.clone())).collect();
+        let rules = claims.iter().map(|claim| claim.rules);
+        let mut errors = self.replace(place, rules.chain(&defaults));
+        errors.retain(|(number, _)| *number < claims.len());
+        errors
+    }
+
+    /// The table of several roots, given in the order of their keys: each the rules of its hosts,
+    /// and its default backend.
+    pub fn of_roots<'a>(roots: impl IntoIterator<Item = &'a (Vec<HostRules<T>>, Option<T>)>) -> Self
+    where
+        T: 'a,
+    {
+        let mut places: BTreeMap<&Place, Vec<PlaceClaim<'a, T>>> = BTreeMap::new();
+        let mut routes = Self::default();
+        for (hosts, default) in roots {
+            for rules in hosts {
+                let claim = PlaceClaim { rules, default: default.as_ref() };
+                places.entry(rules.place()).or_default().push(claim);
+            }
+            if let Some(default) = default {
+                routes.set_default(default.clone());
+            }
+        }
+        for (place, claims) in places {
+            // Edges report the rules that another root has.
+            let _ = routes.settle(place, &claims);
+        }
+        routes
     }
 }
 

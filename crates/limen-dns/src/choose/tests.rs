@@ -61,3 +61,27 @@ fn every_point_has_a_target() {
     assert_eq!(choice.at(u32::MAX), Some(2));
     assert_eq!(Choice::default().at(5), None);
 }
+
+#[test]
+fn an_answer_names_targets_of_weight_0_only_when_no_weighted_one_is_as_ready() {
+    let targets = ["blue", "green", "green-too"].map(|cluster| Target {
+        cluster: cluster.to_owned(),
+        group: Some(cluster[..4].to_owned()),
+        ..Target::default()
+    });
+    let backend = Backend { name: "web".into(), targets: targets.into() };
+    let groups = [("gree".to_owned(), 100), ("blue".to_owned(), 0)].into();
+    let split = Some(limen_core::global::Split { groups, ..Default::default() });
+    let rules = TrafficRules { split, ..TrafficRules::default() };
+    let order = Plan::new(&backend, &rules, &limen_core::locality::Locality::default());
+    use Readiness::{Ready, Unhealthy};
+    for (states, expected) in [
+        ([Ready, Ready, Ready], &[1, 2][..]),
+        ([Ready, Unhealthy, Ready], &[2]),
+        ([Ready, Unhealthy, Unhealthy], &[0]),
+        ([Unhealthy, Unhealthy, Unhealthy], &[1, 2]),
+    ] {
+        let found = ready(&order, |target| states[target], Ask::default());
+        assert_eq!(found, expected, "{states:?}");
+    }
+}

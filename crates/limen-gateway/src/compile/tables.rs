@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use limen_core::route::{HostRules, Place, Routes, Shelves};
+use limen_core::route::{Place, PlaceClaim, Routes, Shelves};
 
 use super::{Compiled, Probed};
 use crate::snapshot::{Ingress, Route, Snapshot};
@@ -148,14 +148,11 @@ impl Tables {
 
     fn settle_rules(&mut self, place: Place) {
         let claims = self.rules.of(&place);
-        let rules = claims.iter().map(|(root, number)| &root.hosts[*number]);
-        // After all rules, so that no default takes a path that somebody has a rule for. It is for
-        // the hosts that its root names; a rule for everything is in the way, and rightly so.
-        let defaults = claims.iter().filter_map(|(root, _)| root.default.clone());
-        let defaults = defaults.filter(|_| place != Place::Any);
-        let defaults: Vec<_> =
-            defaults.map(|route| HostRules::everything(place.clone(), route)).collect();
-        let wrong = self.routes.replace(&place, rules.chain(&defaults));
+        let claimed = claims.iter().map(|(root, number)| PlaceClaim {
+            rules: &root.hosts[*number],
+            default: root.default.as_ref(),
+        });
+        let wrong = self.routes.settle(&place, &claimed.collect::<Vec<_>>());
         let said = wrong.into_iter().filter_map(|(number, error)| {
             let (root, _) = claims.get(number)?;
             Some(format!("{}: {error}", root.ingress.label))

@@ -6,7 +6,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use limen_api::{Cluster, ClusterSpec, Edge, GlobalIngress, why};
 use limen_core::compile::{
-    Asked, Heard, NextDrain, Objection, Policy, asked, next_drain, objections, under_policy,
+    Asked, NextDrain, Objection, Policy, asked, next_drain, objections, under_policy,
 };
 use limen_core::decide::Vantage;
 use limen_core::edge::EdgeKind;
@@ -109,10 +109,8 @@ impl Picture {
     fn demand(&self) -> BTreeMap<(String, String), f64> {
         let mut found = BTreeMap::new();
         let time = now();
-        for report in self.edges.values().filter_map(|edge| edge.status.as_ref()) {
-            if !Heard::found(report.observed_at, time).is_fresh(time) {
-                continue;
-            }
+        let fresh = self.edges.values().filter(|edge| edge.heard(time).is_fresh(time));
+        for report in fresh.filter_map(|edge| edge.status.as_ref()) {
             for demand in &report.demand {
                 let key = (demand.global_ingress.clone(), demand.backend.clone());
                 *found.entry(key).or_default() += demand.requests_per_second;

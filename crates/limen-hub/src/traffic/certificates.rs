@@ -60,6 +60,20 @@ impl Certificates {
         }
     }
 
+    /// Whether a Secret exists.
+    pub(super) fn exists(&self, secret: &Key) -> bool {
+        self.versions.contains_key(secret)
+    }
+
+    /// The GlobalIngresses that name a Secret.
+    fn users_of(&self, secret: &Key) -> Vec<Key> {
+        if !self.users.contains_key(secret) {
+            return Vec::new();
+        }
+        let named = self.named.iter().filter(|(_, secrets)| secrets.contains(secret));
+        named.map(|(global, _)| global.clone()).collect()
+    }
+
     /// A GlobalIngress names these Secrets. Those that this may concern.
     fn name(&mut self, global: &Key, secrets: BTreeSet<Key>) -> BTreeSet<Key> {
         let before = self.named.remove(global).unwrap_or_default();
@@ -105,7 +119,10 @@ impl World {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let metadata = &object["metadata"];
         if key.0 != GATEWAYS {
-            self.certificates.versions.insert(key.clone(), text(&metadata["resourceVersion"]));
+            let version = text(&metadata["resourceVersion"]);
+            if self.certificates.versions.insert(key.clone(), version).is_none() {
+                self.users_dirty(&key);
+            }
             return self.look_at_copy(key);
         }
         let annotations = &metadata["annotations"];
@@ -123,6 +140,7 @@ impl World {
     pub(super) fn secret_gone(&mut self, key: &Key) {
         if key.0 != GATEWAYS {
             self.certificates.versions.remove(key);
+            self.users_dirty(key);
             return self.look_at_copy(key.clone());
         }
         let copies = &mut self.certificates.copies;
@@ -130,6 +148,16 @@ impl World {
         if let Some(source) = source {
             copies.remove(&source);
             self.look_at_copy(source);
+        }
+    }
+
+    /// Whether clients can use the roots that name a Secret may have changed.
+    fn users_dirty(&mut self, secret: &Key) {
+        if !self.complete() {
+            return;
+        }
+        for global in self.certificates.users_of(secret) {
+            self.dirty.extend(super::news::roots_of(&global));
         }
     }
 

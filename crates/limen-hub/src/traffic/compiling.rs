@@ -10,6 +10,7 @@ use limen_core::compile::{
 use limen_core::global::Global;
 use serde_json::Value;
 
+use super::serving::{Answered, Facts, answer};
 use super::writing::Record;
 use super::{BATCH, RootId, RootKind, World, now};
 use crate::roots::Draft;
@@ -25,6 +26,8 @@ pub(super) struct Known {
     pub(super) wants_host: Option<String>,
     /// What it compiles to.
     pub(super) compiled: Option<Arc<Global>>,
+    /// Whether clients can use it.
+    pub(super) serving: Option<Answered>,
     /// What compiles find odd, and since when.
     odd: Remarks,
     /// What a person should know.
@@ -41,6 +44,7 @@ impl Known {
             in_force: None,
             wants_host: None,
             compiled: None,
+            serving: None,
             odd: Remarks::default(),
             remarks: Vec::new(),
             events: Vec::new(),
@@ -258,7 +262,12 @@ impl World {
         };
         let mut remarks: Vec<String> = denied.iter().map(ToString::to_string).collect();
         remarks.extend(unproven.iter().map(ToString::to_string));
-        remarks.extend(unserved.into_iter().map(|host| self.not_shown(root, host)));
+        let refused_hosts = remarks.clone();
+        let mut missing_certificates: Vec<String> =
+            unserved.into_iter().map(|host| self.not_shown(root, host)).collect();
+        remarks.extend(missing_certificates.iter().cloned());
+        missing_certificates.extend(self.missing_secrets(&key.0, compiled.global.as_ref()));
+        let facts = Facts { refused_hosts, missing_certificates, gateways: self.gateways };
         let changed = compiled.global.as_ref() != before;
         let compiled_before = known.compiled.clone();
         let copies = [compiled_before.as_ref(), written];
@@ -267,7 +276,9 @@ impl World {
             same.unwrap_or_else(|| Arc::new(global))
         });
         self.compiled_to(id, compiled_before.as_ref(), global.as_ref());
+        let mut changed = changed;
         if let Some(known) = self.roots.get_mut(id) {
+            changed |= answer(&mut known.serving, global.as_ref(), facts);
             known.compiled = global;
             known.odd.found(compiled.remarks, time);
             remarks.extend(known.odd.lasting(time).map(str::to_owned));

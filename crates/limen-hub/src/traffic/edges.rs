@@ -9,6 +9,7 @@ use limen_core::compile::{Heard, Key, quorum, reachable, remember};
 use limen_core::edge::{EdgeKind, EdgeReport};
 use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
+use limen_core::serving::GatewayLiveness;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -133,11 +134,20 @@ impl World {
         let heard = |name: &str| self.heard.get(name).is_none_or(|heard| heard.is_alive(time));
         let (live, lost): (Vec<_>, Vec<_>) =
             gateways.partition(|(name, edge)| heard(name) && !stopping(edge));
+        let gateways = match (live.is_empty(), lost.is_empty()) {
+            (false, _) => GatewayLiveness::Alive,
+            (true, false) => GatewayLiveness::Silent,
+            (true, true) => GatewayLiveness::Unused,
+        };
         let names = if live.is_empty() { lost } else { live };
         let names: BTreeSet<String> = names.into_iter().map(|(name, _)| name.clone()).collect();
         if names != self.live {
             self.live = names;
             self.publish = true;
+        }
+        if gateways != self.gateways {
+            self.gateways = gateways;
+            self.all_dirty();
         }
     }
 

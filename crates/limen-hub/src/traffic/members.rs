@@ -123,10 +123,13 @@ impl World {
         for name in draining {
             moved |= self.describe(&name);
         }
+        let time = now();
+        for member in self.members.values_mut() {
+            moved |= member.expire_losses(time);
+        }
         if moved {
             self.all_dirty();
         }
-        let time = now();
         while self.odd_until.first().is_some_and(|(due, _)| *due <= time) {
             self.dirty.extend(self.odd_until.pop_first().map(|(_, id)| id));
         }
@@ -195,6 +198,13 @@ impl World {
             Observed::State(kind, objects) => member.state(kind, objects),
             Observed::Changed(key, digest) => member.changed(key, digest),
             Observed::Gone(kind, key) => member.gone(kind, &key),
+            Observed::Lost(kind) => match member.lose(kind, now()) {
+                true => {
+                    tracing::warn!(%cluster, kind = kind.name(), "watch fails; targets are stale");
+                    vec![Touched::Everything]
+                }
+                false => Vec::new(),
+            },
         };
         for touched in touched {
             let concerned = match touched {

@@ -20,6 +20,7 @@ mod news;
 mod policies;
 mod proposing;
 mod proving;
+mod serving;
 #[cfg(test)]
 mod tests;
 mod writing;
@@ -30,11 +31,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use limen_api::Edge;
 use limen_core::compile::{Claims, Heard, Key, Members, Tally};
 use limen_core::federated::Kind;
 use limen_core::global::Global;
 use limen_core::health::Judged;
+use limen_core::serving::GatewayLiveness;
 use limen_sync::{ObjectApi, Observation, Queue, Seen};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -134,8 +137,7 @@ struct Written {
     root_uid: String,
     uid: String,
     global: Arc<Global>,
-    /// The message of its condition.
-    message: String,
+    conditions: Vec<Condition>,
 }
 
 struct World {
@@ -154,6 +156,7 @@ struct World {
     heard: BTreeMap<String, Heard>,
     /// Gateways whose addresses are shown.
     live: BTreeSet<String>,
+    gateways: GatewayLiveness,
     /// What the edges agree on, by cluster and address.
     judged: BTreeMap<(String, String), Judged>,
     /// Since when no edge has spoken of a way in that is still remembered.
@@ -205,6 +208,7 @@ impl World {
             edges: BTreeMap::new(),
             heard: BTreeMap::new(),
             live: BTreeSet::new(),
+            gateways: GatewayLiveness::default(),
             judged: BTreeMap::new(),
             unspoken: BTreeMap::new(),
             front,

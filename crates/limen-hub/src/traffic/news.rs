@@ -183,7 +183,6 @@ impl World {
         };
         let Ok(read) = read else { return };
         let conditions = read.status.map(|status| status.conditions).unwrap_or_default();
-        let message = conditions.first().map(|condition| condition.message.clone());
         // One copy of what is as it was compiled.
         let ids = roots_of(&key);
         let mut compiled = ids.iter().filter_map(|id| self.roots.get(id)?.compiled.as_ref());
@@ -192,7 +191,7 @@ impl World {
             root_uid: root_uid.to_owned(),
             uid: read.metadata.uid.unwrap_or_default(),
             global: same.unwrap_or_else(|| Arc::new(read.spec.global)),
-            message: message.unwrap_or_default(),
+            conditions,
         };
         let before = self.globals.insert(key.clone(), written);
         let changed = before.is_none_or(|before| before.global != self.globals[&key].global);

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use limen_api::{TrafficPolicy, TrafficPolicyStatus};
-use limen_core::compile::{Answers, Figures, Key, Phase, Policy, Progress};
+use limen_core::compile::{
+    Answers, Figures, Key, Phase, Policy, Progress, conflicting_policy, governing_policy,
+};
 
 use super::edges::fresh_reports;
 use super::writing::Record;
@@ -23,10 +25,6 @@ pub(super) struct KnownPolicy {
 }
 
 impl KnownPolicy {
-    fn created(&self) -> Option<jiff::Timestamp> {
-        self.object.metadata.creation_timestamp.as_ref().map(|time| time.0)
-    }
-
     /// What people read about it.
     pub(super) fn status(&self) -> TrafficPolicyStatus {
         let before = self.object.status.as_ref();
@@ -121,17 +119,16 @@ impl World {
         self.move_canaries();
     }
 
-    /// An older policy for the same root, or for the same namespace.
+    /// A policy with the same target that comes first.
     fn older_rival(&self, key: &Key) -> Option<String> {
-        let mine = self.policies.get(key)?;
-        let order = |key: &Key, known: &KnownPolicy| (known.created(), key.1.clone());
-        let same = self.policies.iter().filter(|(other, known)| {
-            other.0 == key.0
-                && *other != key
-                && known.object.spec.policy.target_ref == mine.object.spec.policy.target_ref
-        });
-        let older = same.filter(|(other, known)| order(other, known) < order(key, mine));
-        older.map(|(other, known)| (order(other, known), other)).min().map(|(_, key)| key.1.clone())
+        let mine = self.policies.get(key)?.object.candidate();
+        let here = self.policies_in(&key.0).map(|(_, known)| known.object.candidate());
+        conflicting_policy(here, &mine).map(str::to_owned)
+    }
+
+    fn policies_in(&self, namespace: &str) -> impl Iterator<Item = (&Key, &KnownPolicy)> {
+        let from = (namespace.to_owned(), String::new());
+        self.policies.range(from..).take_while(move |(key, _)| key.0 == namespace)
     }
 
     fn namespace_dirty(&mut self, namespace: &str) {
@@ -151,25 +148,13 @@ impl World {
             RootKind::FederatedIngress => "FederatedIngress",
             RootKind::Service => "Service",
         };
-        let from = (id.namespace.clone(), String::new());
-        let here = self.policies.range(from..).take_while(|(key, _)| key.0 == id.namespace);
-        let mut best: Option<(bool, Option<jiff::Timestamp>, &Key, &Policy)> = None;
-        for (key, known) in here {
-            let Some(policy) = &known.in_force else { continue };
-            let own = match &policy.target_ref {
-                Some(target) if target.kind == kind && target.name == id.name => true,
-                Some(_) => continue,
-                None => false,
-            };
-            let rank = |own: bool, created, key| (!own, created, key);
-            let better = best.is_none_or(|(best_own, created, best_key, _)| {
-                rank(own, known.created(), key) < rank(best_own, created, best_key)
-            });
-            if better {
-                best = Some((own, known.created(), key, policy));
-            }
-        }
-        best.map(|(_, _, key, policy)| (key.clone(), policy))
+        let here = self
+            .policies_in(&id.namespace)
+            .filter_map(|(_, known)| Some(known.object.candidate_of(known.in_force.as_ref()?)));
+        let found = governing_policy(here, |target| target.kind == kind && target.name == id.name)?;
+        let key = (id.namespace.clone(), found.name.to_owned());
+        let policy = self.policies.get(&key)?.in_force.as_ref()?;
+        Some((key, policy))
     }
 
     /// The share that a policy's canary has reached.

@@ -3,7 +3,7 @@
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use limen_api::TrafficPolicy;
-use limen_core::compile::TargetReference;
+use limen_core::compile::{TargetReference, governing_policy};
 
 use super::asking::AskError;
 use super::{RootId, RootKind};
@@ -33,25 +33,22 @@ pub async fn hindrance(
     let mut mine = proposed.clone();
     mine.metadata.creation_timestamp =
         same.into_iter().next().and_then(|policy| policy.metadata.creation_timestamp);
-    let first = others
-        .into_iter()
-        .filter(|policy| is_for(policy, &namespace, global) && rank(policy) < rank(&mine))
-        .min_by_key(rank);
-    Ok(first.map(|first| format!("the TrafficPolicy {namespace}/{} comes first", first.name_any())))
-}
-
-/// Policies that name a root come first, then the oldest.
-fn rank(policy: &TrafficPolicy) -> impl Ord + use<> {
-    let created = policy.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let general = policy.spec.policy.target_ref.is_none();
-    (general, created.is_none(), created, policy.name_any())
+    let candidates = others.iter().chain([&mine]).map(TrafficPolicy::candidate);
+    let first = governing_policy(candidates, |target| is_root(target, &namespace, global));
+    let first = first.filter(|first| Some(first.name) != mine.metadata.name.as_deref());
+    Ok(first.map(|first| format!("the TrafficPolicy {namespace}/{} comes first", first.name)))
 }
 
 /// Whether a policy of a namespace means a compiled root.
 fn is_for(policy: &TrafficPolicy, namespace: &str, global: &str) -> bool {
-    let Some(target) = &policy.spec.policy.target_ref else {
-        return global.split_once('/').is_some_and(|(of, _)| of == namespace);
-    };
+    match &policy.spec.policy.target_ref {
+        Some(target) => is_root(target, namespace, global),
+        None => global.split_once('/').is_some_and(|(of, _)| of == namespace),
+    }
+}
+
+/// Whether a reference names the root of a GlobalIngress, as namespace/name.
+fn is_root(target: &TargetReference, namespace: &str, global: &str) -> bool {
     let kind = match target.kind.as_str() {
         "Ingress" => RootKind::Ingress,
         "FederatedIngress" => RootKind::FederatedIngress,

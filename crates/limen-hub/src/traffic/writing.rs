@@ -1,5 +1,8 @@
 //! What is written to the hub: each record when it has changed, and only then.
 
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tokio::time::Instant;
 
 use limen_core::compile::{HOST_ANNOTATION, Key};
@@ -10,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::certificates::Task;
+use super::serving::conditions;
 use super::{RootId, RootKind, World, now};
 use crate::outbox::{event, event_kind};
 use crate::roots::Draft;
@@ -37,7 +41,7 @@ pub(super) struct Done {
 
 /// What to do to the hub.
 enum Letter {
-    Apply { id: ObjectId, object: Value, message: Option<String> },
+    Apply { id: ObjectId, object: Value, conditions: Option<Vec<Condition>> },
     Delete { id: ObjectId, uid: String },
     Merge { id: ObjectId, part: &'static str, patch: Value },
     Certificate(Task),
@@ -92,10 +96,13 @@ impl World {
         let ready = known.compiled.is_some();
         let message = known.remarks.join("; ");
         let old = &known.object["status"];
-        let mut condition = condition(&message);
-        condition["type"] = json!("Ready");
-        condition["status"] = json!(if ready { "True" } else { "False" });
-        condition["reason"] = json!(if ready { "Compiled" } else { "NoTarget" });
+        let since = jiff::Timestamp::from_second(now()).unwrap_or_default().to_string();
+        let mut condition = json!({
+            "type": "Ready",
+            "status": if ready { "True" } else { "False" },
+            "reason": if ready { "Compiled" } else { "NoTarget" },
+            "message": message,
+            "lastTransitionTime": since});
         if old["conditions"][0]["status"] == condition["status"] {
             condition["lastTransitionTime"] = old["conditions"][0]["lastTransitionTime"].clone();
         }
@@ -123,12 +130,16 @@ impl World {
         };
         let global = known.compiled.as_ref()?;
         let uid = &known.root.as_ref().ok()?.uid;
-        let message = known.remarks.join("; ");
-        let same = written.is_some_and(|written| {
-            written.global == *global && written.root_uid == *uid && written.message == message
-        });
-        if same {
-            return None;
+        let before = written.map_or(&[][..], |written| &written.conditions);
+        let serving = known.serving.as_ref().map(|answered| &answered.serving);
+        let conditions = conditions(&known.remarks, serving, before);
+        let is_written = |written: &super::Written| {
+            (Arc::ptr_eq(&written.global, global) || written.global == *global)
+                && written.root_uid == *uid
+        };
+        if written.is_some_and(is_written) {
+            let patch = json!({"status": {"conditions": conditions?}});
+            return Some(Letter::Merge { id, part: "/status", patch });
         }
         let owner = root.object();
         let mut object = json!({
@@ -141,10 +152,7 @@ impl World {
                     "name": owner.name, "uid": uid}]},
         });
         object["spec"] = serde_json::to_value(&**global).unwrap_or_default();
-        let message = written
-            .map_or(!message.is_empty(), |written| written.message != message)
-            .then_some(message);
-        Some(Letter::Apply { id, object, message })
+        Some(Letter::Apply { id, object, conditions })
     }
 
     fn about_policy(&self, key: &Key) -> Option<Letter> {
@@ -195,15 +203,11 @@ impl Letter {
             Self::Delete { id, uid } => api.delete(&id, &uid).await.map(|()| None),
             Self::Certificate(task) => task.send(api).await,
             Self::Merge { id, part, patch } => api.merge(&id, part, &patch).await.map(Some),
-            Self::Apply { id, object, message } => {
+            Self::Apply { id, object, conditions } => {
                 let written = api.apply(&id, &object).await?;
-                if let Some(message) = message {
-                    api.merge(
-                        &id,
-                        "/status",
-                        &json!({"status": {"conditions": [condition(&message)]}}),
-                    )
-                    .await?;
+                if let Some(conditions) = conditions {
+                    let patch = json!({"status": {"conditions": conditions}});
+                    api.merge(&id, "/status", &patch).await?;
                 }
                 Ok(Some(written))
             }
@@ -220,16 +224,6 @@ impl Letter {
             }
         }
     }
-}
-
-fn condition(message: &str) -> Value {
-    let (status, reason) = match message.is_empty() {
-        true => ("True", "Whole"),
-        false => ("False", "InPart"),
-    };
-    let since = jiff::Timestamp::from_second(now()).unwrap_or_default().to_string();
-    json!({"type": "Complete", "status": status, "reason": reason, "message": message,
-        "lastTransitionTime": since})
 }
 
 fn object_id((kind, plural): (&str, &str), key: &Key) -> ObjectId {

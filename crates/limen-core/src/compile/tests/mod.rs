@@ -4,6 +4,7 @@ mod canaries;
 mod hosts;
 mod laws;
 mod policies;
+mod requests;
 mod ways;
 
 use serde_json::{Value, json};

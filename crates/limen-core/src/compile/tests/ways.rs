@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::super::{Compiled, Policy, SeenKind, compile};
-use super::{leaf, member, members, node, root, service, serving, slice};
-use crate::compile::{Member, generated_host};
+use super::{digest, leaf, member, members, node, root, service, serving, slice};
+use crate::compile::{Member, Touched, generated_host};
+use crate::decide::{OwnKnowledge, Readiness, readiness};
 use crate::global::{Global, Protocol, Verdict};
 
 fn compiled(all: &super::super::Members, before: Option<&Global>) -> Compiled {
@@ -179,4 +180,46 @@ fn a_root_without_a_host_gets_one_that_is_a_valid_name() {
     assert!(root.lacks_host());
     root.under(&host).unwrap();
     assert!(!root.lacks_host() && root.rules[0].host == host);
+}
+
+#[test]
+fn endpoints_of_a_kind_whose_watch_is_lost_are_stale_and_not_current() {
+    let mut lost = serving("192.0.2.1", 2);
+    let compiled = |member: &Member, before: Option<&Global>, now: i64| {
+        let all = members([("c1", member.clone()), ("c2", serving("192.0.2.2", 2))]);
+        compile(&root(), &Policy::default(), None, &all, before, now)
+    };
+    let first = compiled(&lost, None, 0).global.unwrap();
+    for now in [100, 120, 140] {
+        lost.lose(SeenKind::Slice, now);
+    }
+    let later = compiled(&lost, Some(&first), 140);
+    let global = later.global.unwrap();
+    let target = &global.backends[0].targets[0];
+    assert_eq!(target.verdicts.lost_kind.as_deref(), Some("EndpointSlice"));
+    assert_eq!(target.verdicts.endpoints, Verdict::Unknown);
+    assert_eq!(target.verdicts.observed_at, Some(0), "the observation is as old as it was");
+    assert_eq!(readiness(target, OwnKnowledge::None), Readiness::Stale);
+    assert_eq!(readiness(target, OwnKnowledge::Answers), Readiness::Ready);
+    assert!(later.remarks[0].contains("cluster c1: the watch of EndpointSlice objects fails"));
+    assert_eq!(readiness(&global.backends[0].targets[1], OwnKnowledge::None), Readiness::Ready);
+
+    lost.api = Verdict::Unhealthy;
+    assert_eq!(lost.stale_kind(), None, "an API that does not answer says more");
+    lost.api = Verdict::Healthy;
+    let all = [("web-1", vec!["10.0.0.1"])]
+        .map(|(name, to)| digest(SeenKind::Slice, &slice(name, "web", "IPv4", &to)));
+    assert_eq!(lost.state(SeenKind::Slice, all.into()), [Touched::Everything]);
+    let again = compiled(&lost, Some(&global), 150).global.unwrap();
+    assert_eq!(again.backends[0].targets[0].verdicts.lost_kind, None);
+    assert_eq!(again.backends[0].targets[0].ready_endpoints, Some(1));
+}
+
+#[test]
+fn endpoints_of_an_unreachable_cluster_are_unknown() {
+    let mut away = serving("192.0.2.1", 2);
+    away.api = Verdict::Unhealthy;
+    let all = members([("c1", away)]);
+    let global = compile(&root(), &Policy::default(), None, &all, None, 0).global.unwrap();
+    assert_eq!(global.backends[0].targets[0].verdicts.endpoints, Verdict::Unknown);
 }

@@ -186,19 +186,19 @@ fn by_readiness<S: Sight>(
 ) -> Vec<usize> {
     let readiness = |target: usize| question.sight.readiness(target);
     let why = |target: usize| words::unready(&question.backend.targets[target], readiness(target));
-    let weighed: Vec<usize> =
-        candidates.iter().copied().filter(|target| question.plan.has_weight(*target)).collect();
-    let best = weighed.iter().map(|target| readiness(*target)).min().unwrap_or(Readiness::Ready);
+    let eligible: Vec<usize> =
+        candidates.iter().copied().filter(|target| question.plan.may_serve(*target)).collect();
+    let best = eligible.iter().map(|target| readiness(*target)).min().unwrap_or(Readiness::Ready);
     let reasons =
-        weighed.iter().map(|target| format!("{} {}", name_of(question, *target), why(*target)));
+        eligible.iter().map(|target| format!("{} {}", name_of(question, *target), why(*target)));
     let detail = words::fallen_back(best, reasons.collect());
     keep(question, "readiness", detail, candidates, steps, |target| {
         if readiness(target) == best {
             return None;
         }
-        Some(match question.plan.has_weight(target) {
+        Some(match question.plan.may_serve(target) {
             true => format!("it {}", why(target)),
-            false => format!("it {}, and the weights give it nothing", why(target)),
+            false => format!("it {}, and the strict weights give it nothing", why(target)),
         })
     })
 }
@@ -208,11 +208,16 @@ fn by_split<S>(
     candidates: Vec<usize>,
     steps: &mut Vec<Step>,
 ) -> Vec<usize> {
-    let Some(detail) = question.rules.split.as_ref().and_then(words::split) else {
+    let Some(mut detail) = question.rules.split.as_ref().and_then(words::split) else {
         return candidates;
     };
+    let weighted = candidates.iter().any(|target| question.plan.has_weight(*target));
+    if !weighted && !question.plan.strict {
+        detail.push_str(words::WEIGHTLESS);
+    }
     keep(question, "split", detail, candidates, steps, |target| {
-        (!question.plan.has_weight(target)).then(|| "the weights give it nothing".to_owned())
+        let serves = question.plan.has_weight(target) || !(weighted || question.plan.strict);
+        (!serves).then(|| "the weights give it nothing".to_owned())
     })
 }
 

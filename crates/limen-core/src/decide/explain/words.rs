@@ -32,7 +32,10 @@ pub(super) fn unready(target: &Target, readiness: Readiness) -> &'static str {
     match readiness {
         Readiness::Ready => "is ready",
         Readiness::Draining => "is drained",
-        Readiness::Stale => "has not been heard of, and nobody knows whether it is well",
+        Readiness::Stale if target.verdicts.lost_kind.is_some() => {
+            "is stale: one of its kinds cannot be watched, health unknown"
+        }
+        Readiness::Stale => "is stale: API unreachable, health unknown",
         Readiness::Unhealthy
             if target.addresses.is_empty() && target.ready_endpoints != Some(0) =>
         {
@@ -53,11 +56,15 @@ pub(super) fn fallen_back(best: Readiness, reasons: Vec<String>) -> String {
     let who = match best {
         Readiness::Ready => return "only clusters that are ready are used".to_owned(),
         Readiness::Draining => "those that are drained are used all the same",
-        Readiness::Stale => "those that have not been heard of are tried",
+        Readiness::Stale => "stale ones are tried",
         Readiness::Unhealthy => "they are tried all the same",
     };
     format!("no cluster is ready ({}), so {who}", listed(reasons))
 }
+
+/// The fallback from weighted targets to those of weight 0.
+pub(super) const WEIGHTLESS: &str =
+    "; no cluster that has a weight is left, so those of weight 0 serve";
 
 /// What a split says; nothing if it says nothing.
 pub(super) fn split(split: &Split) -> Option<String> {

@@ -50,7 +50,7 @@ fn world() -> impl Strategy<Value = World> {
 fn rules() -> impl Strategy<Value = TrafficRules> {
     let split = prop::option::of(vec(0_u32..100, 3));
     let residency = vec((0_usize..4, 0_usize..4, 0_usize..4), 0..3);
-    (split, residency).prop_map(|(split, residency)| {
+    (split, residency, any::<bool>()).prop_map(|(split, residency, strict)| {
         let name = |index: usize| match index {
             3 => Vec::new(),
             index => vec![["eu", "us", "ap"][index].to_owned()],
@@ -64,7 +64,7 @@ fn rules() -> impl Strategy<Value = TrafficRules> {
             groups: ["v1", "v2", "v3"].map(str::to_owned).into_iter().zip(weights).collect(),
             ..Split::default()
         });
-        TrafficRules { split, residency: residency.collect(), ..TrafficRules::default() }
+        TrafficRules { split, strict, residency: residency.collect(), ..TrafficRules::default() }
     })
 }
 
@@ -96,12 +96,65 @@ proptest! {
         for (edge, (here, demand)) in world.edges.iter().enumerate() {
             let plan = &plans[edge];
             let anywhere = (0..plan.targets()).any(|target| {
-                plan.allows(target, held(plan, here)) && plan.has_weight(target)
+                plan.allows(target, held(plan, here))
+                    && plan.may_serve(target)
             });
             let sent: f64 =
                 division.expected[edge].iter().chain(&division.crowded[edge]).sum();
             let wanted = if anywhere { *demand } else { 0.0 };
             prop_assert!((sent - wanted).abs() < 1e-6 * (1.0 + wanted), "{sent} of {wanted}");
+        }
+    }
+
+    #[test]
+    fn while_any_target_is_ready_no_request_goes_to_a_worse_one(
+        world in world(), rules in rules(), tried in 0_u64..512, key in prop::option::of(any::<u64>()),
+        stay in prop::option::of(0_u16..8), group in prop::option::of(0_u16..3),
+    ) {
+        let plan = Plan::new(&world.backend, &rules, &world.edges[0].0);
+        let ask = Ask { tried, key, stay, group, residency: plan.residency(&["eu"]) };
+        let state = |target: usize| world.states[target];
+        let Some(decided) = plan.decide(state, &mut Memory::new(&plan), ask) else { return Ok(()) };
+        let group = |target: usize| world.backend.targets[target].group.clone();
+        let asked = |target: usize| {
+            group(target).is_some_and(|name| plan.group(&name) == ask.group)
+        };
+        let eligible = |target: &usize| {
+            plan.allows(*target, ask.residency)
+                && (plan.may_serve(*target) || asked(*target))
+        };
+        let all: Vec<usize> = (0..plan.targets()).filter(eligible).collect();
+        let untried = |target: &&usize| tried & (1 << **target) == 0;
+        let mut left: Vec<usize> = all.iter().filter(untried).copied().collect();
+        if left.is_empty() {
+            left = all;
+        }
+        let best = left.iter().map(|target| state(*target)).min();
+        prop_assert_eq!(Some(decided.readiness), best);
+        if !plan.has_weight(decided.target) && !asked(decided.target) {
+            let weighted = left.iter().find(|target| {
+                Some(state(**target)) == best && plan.has_weight(**target)
+            });
+            prop_assert_eq!(weighted, None, "a weighted target at the same level comes first");
+        }
+    }
+
+    #[test]
+    fn capacity_is_divided_among_the_targets_that_requests_meet(
+        world in world(), rules in rules(),
+    ) {
+        let (plans, division) = divided(&world, &rules);
+        for (edge, (here, _)) in world.edges.iter().enumerate() {
+            let plan = &plans[edge];
+            let ask = Ask { residency: held(plan, here), ..Ask::default() };
+            let state = |target: usize| world.states[target];
+            let decided = plan.decide(state, &mut Memory::new(plan), ask);
+            for target in 0..plan.targets() {
+                let sent = division.expected[edge][target] + division.crowded[edge][target];
+                prop_assert!(sent == 0.0 || Some(state(target)) == decided.map(|it| it.readiness));
+                let decided_weight = decided.map(|it| plan.has_weight(it.target));
+                prop_assert!(sent == 0.0 || Some(plan.has_weight(target)) == decided_weight);
+            }
         }
     }
 
@@ -270,8 +323,9 @@ proptest! {
         let ask = Ask { residency, ..Ask::default() };
         let decided =
             plan.decide(|target: usize| world.states[target], &mut Memory::new(&plan), ask);
-        let any = (0..plan.targets())
-            .any(|target| plan.allows(target, residency) && plan.has_weight(target));
+        let any = (0..plan.targets()).any(|target| {
+            plan.allows(target, residency) && plan.may_serve(target)
+        });
         prop_assert_eq!(decided.is_some(), any);
     }
 }

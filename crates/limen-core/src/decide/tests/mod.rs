@@ -86,13 +86,46 @@ fn a_split_of_one_in_a_hundred_is_exact_whatever_the_geography() {
 }
 
 #[test]
-fn clusters_that_a_split_does_not_name_get_nothing() {
+fn clusters_that_a_split_does_not_name_get_nothing_while_a_named_one_is_as_ready() {
     let clusters = BTreeMap::from([("tokyo".to_owned(), 1), ("york".to_owned(), 3)]);
     let split = Some(Split { clusters, ..Split::default() });
     let rules = TrafficRules { split, ..TrafficRules::default() };
     let plan = Plan::new(&backend(), &rules, &berlin());
     assert_eq!(counts(&plan, &[Ready; 3], Ask::default(), 100), [25, 0, 75]);
     assert_eq!(counts(&plan, &[Unhealthy; 3], Ask::default(), 100), [25, 0, 75]);
+    assert_eq!(counts(&plan, &[Unhealthy, Ready, Unhealthy], Ask::default(), 100), [0, 100, 0]);
+}
+
+#[test]
+fn a_promoted_canary_that_fails_falls_back_to_the_groups_of_weight_0() {
+    let mut backend = backend();
+    backend.targets[0].group = Some("v2".into());
+    backend.targets[1].group = Some("v1".into());
+    backend.targets[2].group = Some("v1".into());
+    let groups = BTreeMap::from([("v1".to_owned(), 0), ("v2".to_owned(), 100)]);
+    let split = Some(Split { groups, ..Split::default() });
+    let with = |strict| TrafficRules { split: split.clone(), strict, ..TrafficRules::default() };
+    let fallback = Plan::new(&backend, &with(false), &berlin());
+    let strict = Plan::new(&backend, &with(true), &berlin());
+    for (states, expected, expected_strict) in [
+        ([Ready, Ready, Ready], [10, 0, 0], [10, 0, 0]),
+        // The nearest of weight 0, and then the next.
+        ([Unhealthy, Ready, Ready], [0, 10, 0], [10, 0, 0]),
+        ([Unhealthy, Unhealthy, Ready], [0, 0, 10], [10, 0, 0]),
+        // Weighted targets come first at each level of readiness.
+        ([Stale, Stale, Unhealthy], [10, 0, 0], [10, 0, 0]),
+        ([Stale, Draining, Unhealthy], [0, 10, 0], [10, 0, 0]),
+        ([Unhealthy, Unhealthy, Unhealthy], [10, 0, 0], [10, 0, 0]),
+    ] {
+        for key in [None, Some(7)] {
+            let ask = Ask { key, ..Ask::default() };
+            assert_eq!(counts(&fallback, &states, ask, 10), expected, "{states:?}");
+            assert_eq!(counts(&strict, &states, ask, 10), expected_strict, "{states:?}");
+        }
+    }
+    let retry = Ask { tried: 0b001, ..Ask::default() };
+    assert_eq!(counts(&fallback, &[Ready; 3], retry, 10), [0, 10, 0]);
+    assert_eq!(counts(&strict, &[Ready; 3], retry, 10), [10, 0, 0]);
 }
 
 #[test]

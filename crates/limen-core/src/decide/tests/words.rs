@@ -93,22 +93,39 @@ fn what_is_fallen_back_to_is_said_with_the_reason() {
 }
 
 #[test]
-fn a_ready_cluster_without_weight_is_not_dropped_for_being_ready() {
+fn clusters_of_weight_0_serve_when_no_weighted_one_is_as_ready() {
     let mut one = asked();
     let clusters = [("paris".to_owned(), 100), ("york".to_owned(), 0)].into();
     one.rules.split = Some(Split { clusters, ..Split::default() });
-    one.backend.targets[1].drained_percent = 100;
-    assert_eq!(
-        one.said()[0],
-        "readiness: no cluster is ready (paris is drained), so those that are drained are used \
-         all the same | keeps paris | drops tokyo: it is ready, and the weights give it nothing \
-         | drops york: it is ready, and the weights give it nothing"
-    );
-    one.backend.targets[1].drained_percent = 0;
     assert_eq!(
         one.said()[1],
         "split: clusters have the weights paris 100, york 0 | keeps paris \
          | drops tokyo: the weights give it nothing | drops york: the weights give it nothing"
+    );
+    one.backend.targets[1].drained_percent = 100;
+    assert_eq!(
+        one.said()[..2],
+        [
+            "readiness: only clusters that are ready are used | keeps tokyo, york \
+             | drops paris: it is drained",
+            "split: clusters have the weights paris 100, york 0; no cluster that has a weight is \
+             left, so those of weight 0 serve | keeps tokyo, york",
+        ]
+    );
+}
+
+#[test]
+fn strict_weights_are_named_as_the_reason_why_a_ready_cluster_gets_nothing() {
+    let mut one = asked();
+    let clusters = [("paris".to_owned(), 100), ("york".to_owned(), 0)].into();
+    one.rules.split = Some(Split { clusters, ..Split::default() });
+    one.rules.strict = true;
+    one.backend.targets[1].drained_percent = 100;
+    assert_eq!(
+        one.said()[0],
+        "readiness: no cluster is ready (paris is drained), so those that are drained are used \
+         all the same | keeps paris | drops tokyo: it is ready, and the strict weights give it \
+         nothing | drops york: it is ready, and the strict weights give it nothing"
     );
 }
 
