@@ -120,7 +120,8 @@ async fn edge(edge: Edge) -> facts::Edge {
     for address in &edge.spec.addresses {
         addresses.push((address.clone(), connect(address, &edge.spec.ports).await));
     }
-    let reported = edge.status.as_ref().and_then(|status| status.observed_at);
+    let observed_at = edge.status.as_ref().and_then(|status| status.observed_at);
+    let reported = edge.received_at().or(observed_at);
     facts::Edge { name: edge.name_any(), reported, addresses }
 }
 

@@ -91,7 +91,7 @@ pub(super) struct Seen {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Edge {
     pub(super) name: String,
-    /// When it reported last.
+    /// When the hub stored its last report, by the hub's clock.
     pub(super) reported: Option<i64>,
     /// Its addresses, and what happened when we connected to them.
     pub(super) addresses: Vec<(String, Result<(), String>)>,

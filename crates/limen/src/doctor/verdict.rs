@@ -6,6 +6,7 @@ mod names;
 #[cfg(test)]
 mod tests;
 
+use limen_core::compile::Heard;
 use serde::Serialize;
 
 use super::facts::{Edge, Facts, Policy, Root};
@@ -17,9 +18,6 @@ const SOON: i64 = 14 * 86_400;
 const CLOCK_WARNING: i64 = 5;
 /// Clocks this far apart make credentials and certificates fail.
 const CLOCK_FAULT: i64 = 60;
-/// Edges report more often than this.
-const FRESH: i64 = 30;
-
 /// What has a check that says itself that it could not be read.
 const SAID_THEMSELVES: [&str; 3] = ["definitions", "leader", "roots"];
 
@@ -146,9 +144,12 @@ fn edges(facts: &Facts, checks: &mut Vec<Check>) {
     for Edge { name, reported, addresses } in &facts.edges {
         let mut about = About { about: format!("edge {name}"), checks };
         let advice = "see whether that gateway runs and reaches the hub; its object goes by itself after an hour";
-        match reported.map(|at| facts.now - at) {
+        // Reports are stored by the hub's clock.
+        let now = facts.now + facts.hub.clock_ahead.unwrap_or(0);
+        let fresh = Heard::read(*reported, None, now).is_fresh(now);
+        match reported.map(|at| (now - at).max(0)) {
             None => about.fault("report", "it has never reported", advice),
-            Some(age) if age > FRESH => {
+            Some(age) if !fresh => {
                 let found = format!("it reported last {} ago", duration(age));
                 about.fault("report", found, advice);
             }
