@@ -8,7 +8,7 @@ use limen_api::{Cluster, ClusterStatus, ClusterVerdicts, TimedVerdict, Tombstone
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
 use limen_core::placement::ClusterFacts;
-use limen_sync::{ApiVerdict, FaultKind, ObjectApi, Probed, Report, Syncer};
+use limen_sync::{ApiVerdict, Description, MemberErrorKind, ObjectApi, Report, Syncer};
 
 use crate::connections::MadeFrom;
 
@@ -42,10 +42,10 @@ pub(crate) struct Member {
     /// Why its credential could not be renewed.
     pub(crate) renewal_error: Option<String>,
     pub(crate) verdict: Option<ApiVerdict>,
-    pub(crate) probed: Option<Probed>,
+    pub(crate) probed: Option<Description>,
     /// How many leaves it holds, once it has said so.
     pub(crate) leaves: Option<usize>,
-    pub(crate) missing: BTreeSet<String>,
+    pub(crate) missing: BTreeSet<Arc<Kind>>,
     /// Kinds whose leaves have all been reported.
     pub(crate) listed: BTreeSet<Arc<Kind>>,
     /// Leaves of this hub whose root is not known.
@@ -102,7 +102,7 @@ impl Member {
 
     /// Whether all leaves of a kind that it holds are known.
     pub(crate) fn knows(&self, kind: &Kind) -> bool {
-        self.listed.iter().any(|listed| **listed == *kind) || self.missing.contains(&kind.kind)
+        self.listed.iter().any(|listed| **listed == *kind) || self.missing.contains(kind)
     }
 
     /// Whether it holds nothing of ours any more, once it leaves.
@@ -120,7 +120,7 @@ impl Member {
     pub(crate) fn status(&self, now: jiff::Timestamp) -> ClusterStatus {
         let before = self.written.as_ref().map_or(&[][..], |written| &written.conditions);
         let api = self.verdict.as_ref();
-        let fault = api.and_then(|api| api.fault.as_ref());
+        let fault = api.and_then(|api| api.error.as_ref());
         let nodes = self.probed.as_ref().map(|probed| probed.nodes.clone()).unwrap_or_default();
         let verdict = api.map_or(Verdict::Unknown, |api| api.judged.verdict);
         let (ready, offline, reason, message) = match (&self.connect_error, verdict, fault) {
@@ -130,9 +130,9 @@ impl Member {
             }
             (None, _, Some(fault)) => {
                 let (offline, reason) = match fault.kind {
-                    FaultKind::Credential => ("False", "CredentialRejected"),
-                    FaultKind::Forbidden => ("False", "Forbidden"),
-                    FaultKind::Busy => ("False", "ClusterNotReady"),
+                    MemberErrorKind::Credential => ("False", "CredentialRejected"),
+                    MemberErrorKind::Forbidden => ("False", "Forbidden"),
+                    MemberErrorKind::Busy => ("False", "ClusterNotReady"),
                     _ => ("True", "ClusterNotReachable"),
                 };
                 ("False", offline, reason, fault.message.clone())
@@ -181,7 +181,7 @@ impl Member {
             zone: self.cluster.spec.zone.clone().or(nodes.zone),
             leaves: self.leaves.unwrap_or(0),
             tombstones: self.tombstones.clone(),
-            missing_kinds: self.missing.iter().cloned().collect(),
+            missing_kinds: self.missing.iter().map(|kind| kind.kind.clone()).collect(),
         }
     }
 }

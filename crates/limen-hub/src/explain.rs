@@ -165,7 +165,7 @@ pub async fn explain(
     };
     let understood = understand(&api, catalogue, id, &object, home, &mut explained).await?;
     let Some(federated) = understood else { return Ok(explained) };
-    let plan = plan(&federated, &facts, &hub_name);
+    let plan = plan(&federated, &facts, &hub_name, &std::collections::BTreeMap::new());
     let fate = fate(&object, &federated);
     for cluster in &clusters {
         let name = cluster.metadata.name.clone().unwrap_or_default();
@@ -280,7 +280,11 @@ async fn outlook(
     };
     let state = held.as_ref().map(Held::of);
     let Some(leaf) = plan.leaves.get(name).filter(|_| fate.is_none()) else {
-        let wanted = if fate == Some(OnDelete::Orphan) { Wanted::Orphan } else { Wanted::Nothing };
+        let root_uid = federated.root_uid.as_str();
+        let wanted = match fate {
+            Some(OnDelete::Orphan) => Wanted::Orphan { root_uid },
+            _ => Wanted::Nothing { root_uid },
+        };
         return match decide(&wanted, state.as_ref(), hub_name) {
             Action::Delete | Action::Wait => "its leaf is deleted".to_owned(),
             Action::Release => "its leaf stays, and is nobody's any more".to_owned(),
@@ -292,7 +296,9 @@ async fn outlook(
     let wanted = Wanted::Leaf {
         leaf,
         root_uid: &federated.root_uid,
+        replaces: None,
         on_conflict: federated.on_conflict,
+        create: true,
         settled: None,
         contained: found.is_empty(),
     };
@@ -332,7 +338,7 @@ async fn member_object(
     let limit = std::time::Duration::from_secs(5);
     match tokio::time::timeout(limit, api.get(leaf)).await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(error)) => Err(limen_sync::Fault::from(error).message),
+        Ok(Err(error)) => Err(limen_sync::MemberError::from(error).message),
         Err(_) => Err("no answer within 5 s".to_owned()),
     }
 }

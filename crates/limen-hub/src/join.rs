@@ -296,6 +296,8 @@ fn account_objects(types: &[FederatedType]) -> Vec<(ObjectId, Value)> {
     rules.push(
         json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": watch}),
     );
+    // A Namespace is deleted only when a listing of every kind shows nothing foreign in it.
+    rules.push(json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["list"]}));
     rules.push(json!({"nonResourceURLs": ["/readyz", "/version"], "verbs": ["get"]}));
     let rbac = "rbac.authorization.k8s.io/v1";
     let role = cluster_object(rbac, "ClusterRole", "clusterroles", ACCOUNT);

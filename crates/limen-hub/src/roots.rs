@@ -11,7 +11,7 @@ use limen_core::federated::{Federated, ObjectId, OnDelete};
 use limen_core::hold::Reason;
 use limen_core::plan::Plan;
 use limen_core::reconcile::fingerprint;
-use limen_sync::{Did, Report, Wish};
+use limen_sync::{Desired, DesiredLeaf, LeafChange, Report};
 use serde_json::Value;
 
 /// What a person says to let a held deletion go on: the mark that the hold shows.
@@ -26,7 +26,7 @@ pub(crate) struct Root {
     /// What members shall hold.
     pub(crate) plan: Plan,
     /// What was wished of each member.
-    pub(crate) wishes: BTreeMap<Arc<str>, Wish>,
+    pub(crate) wishes: BTreeMap<Arc<str>, DesiredLeaf>,
     /// When something was wished of a member last.
     pub(crate) wished_at: Option<Instant>,
     /// What each member says.
@@ -170,19 +170,28 @@ impl Root {
     }
 
     /// Notes what a member did, for an Event.
-    pub(crate) fn did(&mut self, cluster: &Arc<str>, leaf: &ObjectId, did: &Did) {
+    pub(crate) fn did(&mut self, cluster: &Arc<str>, leaf: &ObjectId, did: &LeafChange) {
         let kind = leaf.kind.kind.to_lowercase();
         let (reason, message) = match did {
-            Did::Found => return,
-            Did::Created => ("CreateInCluster", format!("Created {kind} in")),
-            Did::Updated => ("UpdateInCluster", format!("Updated {kind} in")),
-            Did::Adopted => ("UpdateInCluster", format!("Adopted the existing {kind} in")),
-            Did::Corrected(fields) => (
+            LeafChange::Found => return,
+            LeafChange::Created => ("CreateInCluster", format!("Created {kind} in")),
+            LeafChange::Updated => ("UpdateInCluster", format!("Updated {kind} in")),
+            LeafChange::Adopted => ("UpdateInCluster", format!("Adopted the existing {kind} in")),
+            LeafChange::Corrected(fields) => (
                 "UpdateInCluster",
                 format!("Corrected {} of {kind}, which differed in", fields.join(", ")),
             ),
-            Did::Deleted => ("DeleteInCluster", format!("Deleted {kind} in")),
-            Did::Released => ("DeleteInCluster", format!("Let go of {kind}, which stays in")),
+            LeafChange::Yielded { fields, manager } => (
+                "UpdateInCluster",
+                format!(
+                    "Left {} of {kind} to {manager}, which keeps changing it in",
+                    fields.join(", ")
+                ),
+            ),
+            LeafChange::Deleted => ("DeleteInCluster", format!("Deleted {kind} in")),
+            LeafChange::Released => {
+                ("DeleteInCluster", format!("Let go of {kind}, which stays in"))
+            }
         };
         self.draft(false, reason, message, Some(cluster));
     }
@@ -229,8 +238,8 @@ impl Root {
     /// Whether a member that has a report is as the plan says, for waves.
     pub(crate) fn applied(&self, cluster: &str) -> bool {
         let wished = match (self.wishes.get(cluster), self.plan.leaves.get(cluster)) {
-            (Some(wish), Some(planned)) => match &wish.want {
-                limen_sync::Want::Leaf { leaf, .. } => leaf.hash == planned.hash,
+            (Some(wish), Some(planned)) => match &wish.desired {
+                Desired::Leaf { leaf, .. } => leaf.hash == planned.hash,
                 _ => false,
             },
             _ => false,

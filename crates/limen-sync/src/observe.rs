@@ -73,7 +73,7 @@ pub async fn observe(
 /// kinds, so whoever does not know them answers in a member's place: that says nothing either.
 fn digested(kind: SeenKind, seen: Seen) -> Option<Observed> {
     match seen {
-        Seen::State(objects) => {
+        Seen::State(objects, _) => {
             let digest = |object: &Value| Some((key(object), Digest::of(kind, object)?));
             Some(Observed::State(kind, objects.iter().filter_map(digest).collect()))
         }
@@ -86,7 +86,7 @@ fn digested(kind: SeenKind, seen: Seen) -> Option<Observed> {
         Seen::Lost(kube::Error::Api(status)) if status.code == 403 && kind == SeenKind::Node => {
             Some(Observed::State(kind, Vec::new()))
         }
-        Seen::UnknownKind | Seen::Lost(_) => None,
+        Seen::Bookmark(_) | Seen::UnknownKind | Seen::OtherVersions(_) | Seen::Lost(_) => None,
     }
 }
 

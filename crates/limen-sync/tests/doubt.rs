@@ -11,7 +11,10 @@ use kube::client::Body;
 use limen_api::LeafState;
 use limen_core::federated::{Kind, ObjectId, OnConflict};
 use limen_core::leaf::{HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
-use limen_sync::{Notice, ObjectApi, Report, Syncer, SyncerOptions, Want, What, Wish};
+use limen_sync::{
+    Desired, DesiredLeaf, Fence, MemberEvent, MemberNews, ObjectApi, Permit, Report, Syncer,
+    SyncerOptions,
+};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -107,7 +110,7 @@ struct Rig {
     member: Arc<Member>,
     syncer: Syncer,
     asked: mpsc::UnboundedReceiver<Method>,
-    notices: mpsc::UnboundedReceiver<Notice>,
+    notices: mpsc::UnboundedReceiver<MemberEvent>,
 }
 
 impl Rig {
@@ -135,14 +138,16 @@ impl Rig {
             probe_every: Duration::from_millis(100),
             beat_from: tokio::time::Instant::now(),
             concurrency: 4,
+            fence: Fence::open(),
         };
         let (tell, notices) = mpsc::unbounded_channel();
-        Self { member, syncer: Syncer::start(api, options, tell), asked, notices }
+        let syncer = Syncer::start(api, options, tell);
+        syncer.permit(permit());
+        Self { member, syncer, asked, notices }
     }
 
-    fn wish(&self, want: Want) {
-        let wish = Wish { root_uid: "root-uid".into(), want };
-        self.syncer.wish(Arc::new(id()), Some(wish));
+    fn wish(&self, want: Desired) {
+        self.syncer.desire(Arc::new(id()), Some(desired_leaf(want)));
     }
 
     /// Lets the member hold a leaf from the start.
@@ -169,7 +174,7 @@ impl Rig {
     async fn said(&mut self, fits: impl Fn(&Report) -> bool) {
         let said = async {
             while let Some(notice) = self.notices.recv().await {
-                if matches!(&notice.what, What::Leaf(_, report) if fits(report)) {
+                if matches!(&notice.what, MemberNews::Leaf(_, report) if fits(report)) {
                     return;
                 }
             }
@@ -180,7 +185,8 @@ impl Rig {
     /// Whether the syncer has said that nothing is there. It may, once a deletion is answered.
     fn nothing_is_said_to_be_there(&mut self) -> bool {
         let mut notices = std::iter::from_fn(|| self.notices.try_recv().ok());
-        notices.any(|notice| matches!(&notice.what, What::Leaf(_, report) if is_nothing(report)))
+        notices
+            .any(|notice| matches!(&notice.what, MemberNews::Leaf(_, report) if is_nothing(report)))
     }
 }
 
@@ -203,9 +209,9 @@ fn leaf() -> Value {
         "annotations": {HASH_ANNOTATION: "hash"}}})
 }
 
-fn wanted() -> Want {
-    let leaf = Arc::new(Leaf { object: leaf(), hash: "hash".to_owned() });
-    Want::Leaf { leaf, on_conflict: OnConflict::Abort }
+fn wanted() -> Desired {
+    let leaf = Arc::new(Leaf { object: leaf(), hash: "hash".to_owned(), handed_over: Vec::new() });
+    Desired::Leaf { leaf, on_conflict: OnConflict::Abort, create: true }
 }
 
 #[tokio::test]
@@ -214,7 +220,7 @@ async fn a_leaf_that_is_being_created_while_it_is_unwanted_is_deleted() {
     rig.member.lists.add_permits(1);
     rig.wish(wanted());
     rig.asked(&Method::PATCH).await;
-    rig.wish(Want::Nothing);
+    rig.wish(Desired::Nothing);
     rig.said(|report| report.state == Some(LeafState::Deleting)).await;
     rig.member.answers.add_permits(1);
     rig.asked(&Method::DELETE).await;
@@ -229,7 +235,7 @@ async fn a_leaf_whose_creation_was_never_answered_is_looked_for_and_deleted() {
     rig.wish(wanted());
     rig.asked(&Method::PATCH).await;
     rig.said(|report| report.state == Some(LeafState::Failed)).await;
-    rig.wish(Want::Nothing);
+    rig.wish(Desired::Nothing);
     rig.asked(&Method::DELETE).await;
     assert!(!rig.nothing_is_said_to_be_there());
     assert!(rig.member.leaf.lock().unwrap().is_none());
@@ -242,7 +248,7 @@ async fn a_leaf_that_turns_out_never_to_have_been_created_is_done_with() {
     rig.wish(wanted());
     rig.asked(&Method::PATCH).await;
     rig.said(|report| report.state == Some(LeafState::Failed)).await;
-    rig.wish(Want::Nothing);
+    rig.wish(Desired::Nothing);
     rig.said(is_nothing).await;
 }
 
@@ -250,7 +256,7 @@ async fn a_leaf_that_turns_out_never_to_have_been_created_is_done_with() {
 async fn nothing_is_certain_before_the_member_has_said_what_it_holds() {
     let mut rig = Rig::start(Answer::Held);
     rig.hold();
-    rig.wish(Want::Nothing);
+    rig.wish(Desired::Nothing);
     rig.said(|report| report.state == Some(LeafState::Deleting)).await;
     rig.member.lists.add_permits(1);
     rig.asked(&Method::DELETE).await;
@@ -263,7 +269,7 @@ async fn a_deletion_whose_end_no_watch_tells_is_asked_for_once_and_looked_after(
     rig.hold();
     rig.member.lists.add_permits(1);
     rig.member.deletions.add_permits(1);
-    rig.wish(Want::Nothing);
+    rig.wish(Desired::Nothing);
     rig.asked(&Method::DELETE).await;
     rig.said(is_nothing).await;
     let asked: Vec<Method> = std::iter::from_fn(|| rig.asked.try_recv().ok()).collect();
@@ -276,7 +282,7 @@ async fn a_leaf_that_something_holds_is_waited_for_until_it_is_gone() {
     rig.hold();
     rig.member.lists.add_permits(1);
     rig.member.deletions.add_permits(1);
-    rig.wish(Want::Nothing);
+    rig.wish(Desired::Nothing);
     rig.asked(&Method::DELETE).await;
     for _ in 0..2 {
         rig.asked(&Method::GET).await;
@@ -284,4 +290,12 @@ async fn a_leaf_that_something_holds_is_waited_for_until_it_is_gone() {
     assert!(!rig.nothing_is_said_to_be_there());
     *rig.member.leaf.lock().unwrap() = None;
     rig.said(is_nothing).await;
+}
+
+fn desired_leaf(desired: Desired) -> DesiredLeaf {
+    DesiredLeaf { root_uid: "root-uid".into(), replaces: None, revision: 1, desired }
+}
+
+fn permit() -> Option<Permit> {
+    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1 })
 }

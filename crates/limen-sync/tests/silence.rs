@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use kube::client::Body;
-use limen_sync::{Notice, ObjectApi, Seen, Syncer, SyncerOptions, What, follow};
+use limen_sync::{Fence, MemberEvent, MemberNews, ObjectApi, Seen, Syncer, SyncerOptions, follow};
 use tokio::sync::mpsc;
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
@@ -41,14 +41,15 @@ async fn a_list_or_a_watch_that_is_never_answered_is_given_up_and_tried_again() 
         next.expect("nothing happens any more").expect("somebody follows").1
     };
     assert!(matches!(next().await, Seen::Lost(_)), "the list");
-    assert!(matches!(next().await, Seen::State(_)));
+    assert!(matches!(next().await, Seen::State(..)));
     assert!(matches!(next().await, Seen::Lost(_)), "the watch");
+    assert!(matches!(next().await, Seen::State(..)), "a watch that failed is followed by a list");
     assert!(matches!(next().await, Seen::Gone(_)));
     following.abort();
 }
 
 /// A syncer of one kind over a function that is a member.
-fn syncer(api: ObjectApi) -> (Syncer, mpsc::UnboundedReceiver<Notice>) {
+fn syncer(api: ObjectApi) -> (Syncer, mpsc::UnboundedReceiver<MemberEvent>) {
     let options = SyncerOptions {
         cluster: "asia-1".into(),
         connection: 1,
@@ -57,15 +58,16 @@ fn syncer(api: ObjectApi) -> (Syncer, mpsc::UnboundedReceiver<Notice>) {
         probe_every: Duration::from_millis(100),
         beat_from: tokio::time::Instant::now(),
         concurrency: 4,
+        fence: Fence::open(),
     };
     let (tell, notices) = mpsc::unbounded_channel();
     (Syncer::start(api, options, tell), notices)
 }
 
-async fn listed(notices: &mut mpsc::UnboundedReceiver<Notice>) {
+async fn listed(notices: &mut mpsc::UnboundedReceiver<MemberEvent>) {
     let listed = async {
         while let Some(notice) = notices.recv().await {
-            if matches!(notice.what, What::Listed(_)) {
+            if matches!(notice.what, MemberNews::Listed(_)) {
                 return;
             }
         }
@@ -150,7 +152,9 @@ async fn a_member_that_is_well_and_did_not_say_what_it_is_is_asked_again() {
     let (_syncer, mut notices) = syncer(ObjectApi::new(kube::Client::new(service, "default")));
     let described = async {
         loop {
-            if let What::Described(found) = notices.recv().await.expect("somebody speaks").what {
+            if let MemberNews::Described(found) =
+                notices.recv().await.expect("somebody speaks").what
+            {
                 return found.version;
             }
         }

@@ -171,7 +171,6 @@ pub fn federate(
             Some(OnDeleteSpec::Cascade) | None => OnDelete::Cascade,
         },
         waves: waves.collect::<Result<_, _>>()?,
-        retained: Vec::new(),
     })
 }
 

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 use limen_api::Tombstone;
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
-use limen_sync::{Notice, ObjectApi, Report, Syncer, SyncerOptions, Want, What};
+use limen_sync::{
+    Desired, Fence, MemberEvent, MemberNews, ObjectApi, Permit, Report, Syncer, SyncerOptions,
+};
 use tokio::task::JoinSet;
 
 use super::planning::last_wish;
@@ -98,6 +100,7 @@ impl World {
                     probe_every: self.options.probe_every,
                     beat_from: self.started.unwrap_or_else(Instant::now),
                     concurrency: self.options.concurrency,
+                    fence: Fence::open(),
                 };
                 member.client = Some(client.clone());
                 let syncer = Syncer::start((*client).clone(), options, self.notices.clone());
@@ -105,7 +108,7 @@ impl World {
                     syncer.watch(kind.clone());
                 }
                 for (leaf, wish) in wishes {
-                    syncer.wish(Arc::new(leaf), Some(wish));
+                    syncer.desire(Arc::new(leaf), Some(wish));
                 }
                 member.syncer = Some(syncer);
             }
@@ -114,25 +117,25 @@ impl World {
         self.all_dirty();
     }
 
-    pub(super) fn notice(&mut self, notice: Notice) {
+    pub(super) fn notice(&mut self, notice: MemberEvent) {
         let cluster = notice.cluster;
         let heard = |member: &Member| member.connection == notice.connection;
         if !self.members.get(&cluster).is_some_and(heard) {
             return;
         }
         match notice.what {
-            What::Leaf(leaf, report) => self.leaf_reported(&cluster, leaf, report),
-            What::Did(leaf, did) => {
+            MemberNews::Leaf(leaf, report) => self.leaf_reported(&cluster, leaf, report),
+            MemberNews::Changed(leaf, did) => {
                 if let Some(root) = self.root_of(&leaf) {
                     root.did(&cluster, &leaf, &did);
                     self.record_owner(&leaf);
                 }
             }
-            What::Failed(leaf, fault) => {
+            MemberNews::Failed(leaf, fault) => {
                 if let Some(root) = self.root_of(&leaf) {
                     let deleting = matches!(
-                        root.wishes.get(&cluster).map(|wish| &wish.want),
-                        Some(Want::Nothing | Want::Orphan)
+                        root.wishes.get(&cluster).map(|wish| &wish.desired),
+                        Some(Desired::Nothing | Desired::Orphan)
                     );
                     let held =
                         root.reports.get(&cluster).is_some_and(|known| known.held_for.is_some());
@@ -145,7 +148,7 @@ impl World {
                     self.record_owner(&leaf);
                 }
             }
-            What::Api(verdict) => {
+            MemberNews::Api(verdict) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 let was = member.away();
                 let before = member.verdict.as_ref().map(|before| before.judged);
@@ -168,17 +171,22 @@ impl World {
                 }
                 self.record_member(&cluster);
             }
-            What::Described(probed) => {
+            MemberNews::Described(probed) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 member.probed = Some(probed);
+                if let Some(syncer) = &member.syncer {
+                    let instance = self.hub.as_str().into();
+                    syncer.permit(Some(Permit { instance, epoch: 1, revision: 0 }));
+                }
                 self.record_member(&cluster);
             }
-            What::Inventory { leaves, missing } => {
+            MemberNews::Inventory { leaves, missing } => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 (member.leaves, member.missing) = (Some(leaves), missing);
                 self.record_member(&cluster);
             }
-            What::Listed(kind) => {
+            MemberNews::Lost(..) | MemberNews::Mark(_) | MemberNews::Claimed(_) => {}
+            MemberNews::Listed(kind) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 member.listed.insert(kind.clone());
                 if member.leaving().is_some() {
@@ -204,10 +212,12 @@ impl World {
         let waves = root.federated.as_ref().is_ok_and(|federated| !federated.waves.is_empty());
         let presence = root.reports.get(cluster).is_some_and(|before| before.held_for.is_some());
         let wish = root.wishes.get(cluster);
-        let wanted = wish.is_some_and(|wish| matches!(wish.want, Want::Leaf { .. }));
+        let wanted = wish.is_some_and(|wish| matches!(wish.desired, Desired::Leaf { .. }));
         // A leaf that came or went unasked, the end of a deletion, and any progress of a wave may
         // change what is wished.
+        let of_another = report.held_for.as_deref().is_some_and(|uid| *uid != *root.uid());
         if waves
+            || of_another
             || root.being_deleted()
             || (presence != report.held_for.is_some() && !wanted)
             || wish.is_none()
@@ -221,7 +231,7 @@ impl World {
                 if root
                     .wishes
                     .get(cluster)
-                    .is_some_and(|wish| !matches!(wish.want, Want::Leaf { .. }))
+                    .is_some_and(|wish| !matches!(wish.desired, Desired::Leaf { .. }))
                 {
                     root.wishes.remove(cluster);
                 }
@@ -248,7 +258,7 @@ impl World {
             let leaf = stands_for(tombstone);
             let elses = self.owners.contains_key(&leaf) || member.unowned.contains_key(&leaf);
             if *leaf.kind == *kind && !elses {
-                syncer.wish(Arc::new(leaf), Some(last_wish(tombstone)));
+                syncer.desire(Arc::new(leaf), Some(last_wish(tombstone)));
             }
         }
     }
@@ -269,7 +279,7 @@ impl World {
         let buried = self.graves.of(&root_uid).filter(waits);
         if let Some(tombstone) = member.tombstones.iter().find(waits).or(buried) {
             if let (None, Some(syncer)) = (report.state, &member.syncer) {
-                syncer.wish(leaf, Some(last_wish(tombstone)));
+                syncer.desire(leaf, Some(last_wish(tombstone)));
             }
             return;
         }

@@ -25,7 +25,7 @@ use limen_core::federated::{Kind, ObjectId};
 use limen_core::hold::Limits;
 use limen_core::placement::Clusters;
 use limen_core::selector::Labels;
-use limen_sync::{Notice, ObjectApi, Queue, Seen};
+use limen_sync::{MemberEvent, ObjectApi, Queue, Seen};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -141,7 +141,7 @@ struct World {
     started: Option<Instant>,
     watchers: JoinSet<()>,
     tell: mpsc::Sender<(Arc<Kind>, Seen)>,
-    notices: mpsc::UnboundedSender<Notice>,
+    notices: mpsc::UnboundedSender<MemberEvent>,
 
     front: Arc<Front>,
     members: Members,

@@ -31,7 +31,7 @@ pub(super) fn own_kinds() -> [Arc<Kind>; 3] {
 impl World {
     pub(super) fn see(&mut self, kind: &Arc<Kind>, seen: Seen) {
         match seen {
-            Seen::State(objects) => {
+            Seen::State(objects, _) => {
                 let mut before = self.known(kind);
                 for object in objects {
                     let id = identity(&object, kind);
@@ -46,6 +46,7 @@ impl World {
             Seen::Changed(object) => self.changed(kind, object),
             Seen::Gone(object) => self.gone(&identity(&object, kind)),
             Seen::UnknownKind => drop(self.listed.insert(kind.clone())),
+            Seen::Bookmark(_) | Seen::OtherVersions(_) => {}
             Seen::Lost(error) => {
                 tracing::warn!(kind = kind.kind, %error, "the hub cannot be watched; trying again");
             }

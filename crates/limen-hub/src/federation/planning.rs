@@ -13,7 +13,7 @@ use limen_core::merge::{LeafStatus, healthy};
 use limen_core::plan::{Plan, plan};
 use limen_core::rollout::{Progress, open_wave, wave_of};
 use limen_core::selector::Labels;
-use limen_sync::{Want, Wish};
+use limen_sync::{Desired, DesiredLeaf};
 use serde_json::Value;
 
 use super::{MOMENT, World};
@@ -62,12 +62,12 @@ impl World {
         for (name, member) in &mut self.members {
             let Some(syncer) = &member.syncer else { continue };
             if member.tombstones.contains(&buried) {
-                syncer.wish(leaf.clone(), Some(last_wish(&buried)));
+                syncer.desire(leaf.clone(), Some(last_wish(&buried)));
                 continue;
             }
             // Without our finalizer nothing was there, or somebody took it off: leaves are let be.
             if root.wishes.contains_key(name) {
-                syncer.wish(leaf.clone(), None);
+                syncer.desire(leaf.clone(), None);
             }
             if let Some(report) = root.reports.get(name)
                 && report.held_for.is_some()
@@ -143,7 +143,7 @@ impl World {
         // What another root has keeps nobody from being no root any more.
         root.finished = root.ended && root.federated.is_err();
         let Ok(federated) = root.federated.clone() else { return };
-        root.plan = plan(&federated, &self.clusters, &self.hub);
+        root.plan = plan(&federated, &self.clusters, &self.hub, &self.handed_over(&federated));
         if !root.has_finalizer() {
             // Leaves come after the finalizer, so that none can be forgotten.
             if !root.plan.leaves.is_empty() {
@@ -205,7 +205,7 @@ impl World {
         root: &Root,
     ) -> Result<Option<Federated>, dialect::DialectError> {
         let object = &root.object;
-        let mut federated = match self.sources.get(&id.kind) {
+        let federated = match self.sources.get(&id.kind) {
             Some(Source::OneObject(leaf)) => dialect::one_object(object, &id.kind, leaf)?,
             Some(Source::Template(leaf)) => {
                 let part = |wanted: fn(&Source) -> Option<&Arc<Kind>>| {
@@ -235,13 +235,22 @@ impl World {
             }
             _ => return Ok(None),
         };
+        Ok(Some(federated))
+    }
+
+    /// The fields that another controller in each member is to own.
+    fn handed_over(&self, federated: &Federated) -> BTreeMap<String, Vec<String>> {
         let leaf = &federated.leaf;
         let key =
             (leaf.namespace.clone().unwrap_or_default(), leaf.kind.kind.clone(), leaf.name.clone());
-        if self.scaled.contains_key(&key) {
-            federated.retained.push("/spec/replicas".to_owned());
+        match self.scaled.contains_key(&key) {
+            true => self
+                .clusters
+                .keys()
+                .map(|name| (name.clone(), vec!["/spec/replicas".to_owned()]))
+                .collect(),
+            false => BTreeMap::new(),
         }
-        Ok(Some(federated))
     }
 
     /// Notes which policy a root goes by, for the record of that policy.
@@ -291,19 +300,19 @@ impl World {
         let root_uid: Arc<str> = root.uid().into();
         let open = self.open_wave(root, federated);
         root.waiting.clear();
-        let mut wishes: BTreeMap<Arc<str>, Wish> = BTreeMap::new();
+        let mut wishes: BTreeMap<Arc<str>, DesiredLeaf> = BTreeMap::new();
         let mut losing: BTreeSet<Arc<str>> = BTreeSet::new();
         for (name, member) in &self.members {
             let before = root.wishes.get(name);
             let held = root.reports.get(name).is_some_and(|report| report.held_for.is_some());
             match (member.leaving(), root.plan.leaves.get(&**name)) {
                 (Some(leaving), _) => {
-                    let want = match leaving {
-                        Leaving::Keep => Want::Orphan,
-                        Leaving::Delete => Want::Nothing,
+                    let desired = match leaving {
+                        Leaving::Keep => Desired::Orphan,
+                        Leaving::Delete => Desired::Nothing,
                     };
                     if held || before.is_some() {
-                        wishes.insert(name.clone(), Wish { root_uid: root_uid.clone(), want });
+                        wishes.insert(name.clone(), desired_leaf(&root_uid, desired));
                     }
                 }
                 (None, _) if root.plan.refused.contains_key(&**name) => {
@@ -314,13 +323,20 @@ impl World {
                     wishes.extend(before.map(|before| (name.clone(), before.clone())));
                 }
                 (None, Some(leaf)) => {
-                    let want =
-                        Want::Leaf { leaf: leaf.clone(), on_conflict: federated.on_conflict };
-                    wishes.insert(name.clone(), Wish { root_uid: root_uid.clone(), want });
+                    let (leaf, on_conflict) = (leaf.clone(), federated.on_conflict);
+                    let desired = Desired::Leaf { leaf, on_conflict, create: true };
+                    let other = |uid: &Arc<str>| *uid != root_uid;
+                    let replaces =
+                        root.reports.get(name).and_then(|report| report.held_for.clone());
+                    let replaces = replaces.filter(other);
+                    let desired = DesiredLeaf { replaces, ..desired_leaf(&root_uid, desired) };
+                    wishes.insert(name.clone(), desired);
                 }
                 (None, None) if held => drop(losing.insert(name.clone())),
                 (None, None) => match before {
-                    Some(Wish { want: Want::Leaf { .. }, .. }) => drop(losing.insert(name.clone())),
+                    Some(DesiredLeaf { desired: Desired::Leaf { .. }, .. }) => {
+                        losing.insert(name.clone());
+                    }
                     // Asked for already; the member tells when it is done.
                     Some(before) => drop(wishes.insert(name.clone(), before.clone())),
                     None => {}
@@ -332,7 +348,7 @@ impl World {
             let wish = match (root.held.is_some(), root.wishes.get(&name)) {
                 (true, Some(before)) => before.clone(),
                 (true, None) => continue,
-                (false, _) => Wish { root_uid: root_uid.clone(), want: Want::Nothing },
+                (false, _) => desired_leaf(&root_uid, Desired::Nothing),
             };
             wishes.insert(name, wish);
         }
@@ -340,14 +356,14 @@ impl World {
     }
 
     /// Sends the wishes that differ from those of before.
-    fn deliver(&self, root: &mut Root, leaf: &ObjectId, wishes: BTreeMap<Arc<str>, Wish>) {
+    fn deliver(&self, root: &mut Root, leaf: &ObjectId, wishes: BTreeMap<Arc<str>, DesiredLeaf>) {
         let leaf = Arc::new(leaf.clone());
         for (name, wish) in &wishes {
             if root.wishes.get(name) == Some(wish) {
                 continue;
             }
             if let Some(syncer) = self.members.get(name).and_then(|member| member.syncer.as_ref()) {
-                syncer.wish(leaf.clone(), Some(wish.clone()));
+                syncer.desire(leaf.clone(), Some(wish.clone()));
                 root.wished_at = Some(Instant::now());
             }
         }
@@ -452,7 +468,7 @@ impl World {
             self.removals.push_back((Instant::now(), losing));
             root.deleting = Some(if orphan { OnDelete::Orphan } else { OnDelete::Cascade });
         }
-        let want = if orphan { Want::Orphan } else { Want::Nothing };
+        let desired = if orphan { Desired::Orphan } else { Desired::Nothing };
         let root_uid: Arc<str> = root.uid().into();
         let leaf = self.leaf_of(id);
         let mut left = false;
@@ -469,8 +485,7 @@ impl World {
                 continue;
             }
             if held {
-                wishes
-                    .insert(name.clone(), Wish { root_uid: root_uid.clone(), want: want.clone() });
+                wishes.insert(name.clone(), desired_leaf(&root_uid, desired.clone()));
             }
             if member.away() {
                 // Also what an earlier hub asked of it, of which nothing is known here.
@@ -550,7 +565,6 @@ fn nowhere(id: &ObjectId, root: &Root) -> Federated {
         on_conflict: OnConflict::Abort,
         on_delete: OnDelete::Cascade,
         waves: Vec::new(),
-        retained: Vec::new(),
     });
     Federated { placement: Placement::Nowhere, ..known }
 }
@@ -569,9 +583,13 @@ fn short(id: &ObjectId) -> String {
 }
 
 /// What is wished of a member that a tombstone waits for.
-pub(super) fn last_wish(tombstone: &Tombstone) -> Wish {
-    let want = if tombstone.release { Want::Orphan } else { Want::Nothing };
-    Wish { root_uid: tombstone.root_uid.as_str().into(), want }
+pub(super) fn last_wish(tombstone: &Tombstone) -> DesiredLeaf {
+    let desired = if tombstone.release { Desired::Orphan } else { Desired::Nothing };
+    desired_leaf(&tombstone.root_uid.as_str().into(), desired)
+}
+
+fn desired_leaf(root_uid: &Arc<str>, desired: Desired) -> DesiredLeaf {
+    DesiredLeaf { root_uid: root_uid.clone(), replaces: None, revision: 0, desired }
 }
 
 fn tombstone(leaf: &ObjectId, root_uid: &str, release: bool) -> Tombstone {

@@ -3,7 +3,7 @@
 use http::{Method, Request, Response};
 use kube::client::Body;
 use limen_api::Cluster;
-use limen_sync::What;
+use limen_sync::{MemberEvent, MemberNews};
 use serde_json::json;
 
 use super::members::Connected;
@@ -106,8 +106,8 @@ async fn of_two_connections_the_newer_one_stays_whichever_takes_longer() {
     assert!(Arc::ptr_eq(&client, &right), "it has the client that was made from old data");
 
     let inventory = |connection: u64, leaves: usize| {
-        let what = What::Inventory { leaves, missing: BTreeSet::new() };
-        Notice { cluster: "asia-1".into(), connection, what }
+        let what = MemberNews::Inventory { leaves, missing: BTreeSet::new() };
+        MemberEvent { cluster: "asia-1".into(), connection, what }
     };
     world.notice(inventory(now, 1));
     world.notice(inventory(before, 2));
