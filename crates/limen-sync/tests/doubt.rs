@@ -90,6 +90,8 @@ impl Member {
                 self.deletions.acquire().await.unwrap().forget();
                 deleted
             }
+            // The claim.
+            (Method::POST, _) => Some(json!({})),
             (_, true) => self.leaf.lock().unwrap().clone(),
             (_, false) if path.ends_with("/configmaps") => {
                 self.lists.acquire().await.unwrap().forget();
