@@ -44,6 +44,7 @@ impl Engine {
                 Action::Update if self.leaves.has_drifted(id) => self.consider_drift(id),
                 _ => self.queue.push(id.clone()),
             }
+            self.wait_for_claim(id);
         }
         self.report(id);
         if self.is_over(id) {

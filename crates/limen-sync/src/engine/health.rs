@@ -1,8 +1,11 @@
 //! Whether the member answers, what it is, and whether this hub may write to it.
 
+use std::sync::Arc;
+
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use limen_api::LeafState;
+use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
 use limen_core::health::Thresholds;
 use limen_core::reconcile::Action;
@@ -69,27 +72,30 @@ impl Engine {
 
     /// Reports why leaves are not written, or that they are again.
     fn explain_claim(&mut self) {
-        let id = claim_id(self.leaves.hub());
-        let why = self.claim_error.as_ref().map(|error| {
-            let message = format!("cannot claim the cluster with {id}: {}", error.message);
-            (LeafState::Failed, message)
-        });
-        if let Some((_, message)) = &why {
-            tracing::warn!(cluster = %self.options.cluster, error = message, "claim failed");
+        if let Some(error) = &self.claim_error {
+            tracing::warn!(cluster = %self.options.cluster, %error, "claim failed");
         }
         for id in self.leaves.all_desired() {
-            match &why {
-                Some(why) if self.leaves.action(&id).0 != Action::Keep => {
-                    self.leaves.trouble(&id, Some(why.clone()));
-                    self.report(&id);
-                }
-                Some(_) => {}
-                None => {
-                    self.leaves.trouble(&id, None);
-                    self.consider(&id);
-                }
+            if self.claim_error.is_none() {
+                self.leaves.trouble(&id, None);
             }
+            self.consider(&id);
         }
+    }
+
+    /// Notes that a leaf waits for the claim, if that could not be written.
+    pub(super) fn wait_for_claim(&mut self, id: &Arc<ObjectId>) {
+        let Some(error) = self.claim_error.clone() else { return };
+        if self.leaves.desired(id).is_none() || self.leaves.action(id).0 == Action::Keep {
+            return;
+        }
+        let claim = claim_id(self.leaves.hub());
+        let message = format!("cannot claim the cluster with {claim}: {}", error.message);
+        if self.leaves.is_news(id, error.kind) {
+            let error = MemberError { kind: error.kind, message: message.clone() };
+            self.say(MemberNews::Failed(id.clone(), error));
+        }
+        self.leaves.trouble(id, Some((LeafState::Failed, message)));
     }
 
     /// The epoch of writes may be another one: leaves of a later epoch are never written.
