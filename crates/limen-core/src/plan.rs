@@ -29,6 +29,9 @@ pub struct OverrideError {
     pub reason: String,
 }
 
+/// A leaf, or the override that does not fit.
+type Made = Result<Arc<Leaf>, OverrideError>;
+
 /// Plans the leaves of one root. `hub` names the hub in the marks that leaves carry; `handed_over`
 /// has, for each member, the fields that another controller there is to own, as JSON pointers.
 pub fn plan(
@@ -41,8 +44,7 @@ pub fn plan(
     let mut plan = Plan::default();
     // Overrides are few and members many: leaves are made once per distinct set of overrides and
     // of handed-over fields.
-    let mut made: BTreeMap<(Vec<usize>, &[String]), Result<Arc<Leaf>, OverrideError>> =
-        BTreeMap::new();
+    let mut made: BTreeMap<(Vec<usize>, &[String]), Made> = BTreeMap::new();
     for (name, facts) in clusters {
         if !federated.placement.selects(name, facts) {
             continue;

@@ -17,7 +17,7 @@ impl Serialize for Applied<'_> {
         for (field, value) in self.object.as_object().into_iter().flatten() {
             match field.as_str() {
                 "metadata" => {
-                    object.serialize_entry(field, &Metadata { of: self, given: value })?
+                    object.serialize_entry(field, &Metadata { of: self, given: value })?;
                 }
                 _ => object.serialize_entry(field, value)?,
             }

@@ -257,7 +257,7 @@ impl Leaves {
         let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
         let gone = number(object["metadata"]["resourceVersion"].as_str());
         let known = self.held.get(id).map(|entry| entry.held.resource_version.as_str());
-        if !number(known).zip(gone).is_some_and(|(known, gone)| known > gone) {
+        if number(known).zip(gone).is_none_or(|(known, gone)| known <= gone) {
             self.held.remove(id);
         }
     }
