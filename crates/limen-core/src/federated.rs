@@ -109,8 +109,6 @@ pub struct Federated {
     pub on_delete: OnDelete,
     /// The order in which members get a change; empty means all at once.
     pub waves: Vec<Wave>,
-    /// Fields that belong to each member, as JSON pointers: never applied.
-    pub retained: Vec<String>,
 }
 
 /// Which members.
@@ -139,6 +137,9 @@ pub enum OnConflict {
     /// Take it over and make it conform.
     #[default]
     Adopt,
+    /// As [`OnConflict::Adopt`], also if a controller or another declarative manager has it: the
+    /// policy names this very object.
+    AdoptNamed,
     /// Touch nothing, and say so.
     Abort,
     /// Use it as it is, without making it ours: the way of namespaces, which others live in too.

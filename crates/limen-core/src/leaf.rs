@@ -9,6 +9,12 @@ use crate::federated::{Federated, Kind, ObjectId};
 pub const HUB_LABEL: &str = "limen.dev/hub";
 /// Marks a leaf with the uid of its root.
 pub const ROOT_LABEL: &str = "limen.dev/root-uid";
+/// Marks an object that was there before and became a leaf by adoption: it is never deleted.
+pub const ADOPTED_ANNOTATION: &str = "limen.dev/adopted";
+/// The [`Mark`](crate::mark::Mark) of the hub state that a leaf was last written from.
+pub const EPOCH_ANNOTATION: &str = "limen.dev/epoch";
+/// Marks the ConfigMap by which one hub instance claims a member; it is no leaf.
+pub const CLAIM_LABEL: &str = "limen.dev/claim";
 /// What the leaf was made to look like, so that a change is seen without the old template.
 pub const HASH_ANNOTATION: &str = "limen.dev/applied";
 
@@ -25,6 +31,9 @@ pub struct Leaf {
     pub object: Value,
     /// A hash of it.
     pub hash: String,
+    /// Fields that another controller in the member is to own, as JSON pointers; the object does
+    /// not have them.
+    pub handed_over: Vec<String>,
 }
 
 /// By their hashes, which are long enough: leaves are compared for every news of every member.
@@ -48,20 +57,26 @@ pub(crate) fn shape(federated: &Federated) -> Value {
     }
     let mut object = Value::Object(object);
     drop_allocated(&federated.leaf.kind, &mut object);
-    for pointer in &federated.retained {
-        remove(&mut object, pointer);
-    }
     object
 }
 
-/// The finished leaf: an object after overrides, with the marks of its owner.
-pub(crate) fn finish(mut object: Value, federated: &Federated, hub: &str) -> Leaf {
+/// The finished leaf: an object after overrides, without the fields that are handed over, with the
+/// marks of its owner.
+pub(crate) fn finish(
+    mut object: Value,
+    federated: &Federated,
+    hub: &str,
+    handed_over: &[String],
+) -> Leaf {
+    for pointer in handed_over {
+        remove(&mut object, pointer);
+    }
     let metadata = &mut object["metadata"];
     set(metadata, "labels", HUB_LABEL, hub);
     set(metadata, "labels", ROOT_LABEL, &federated.root_uid);
     let hash = hash(&object);
     set(&mut object["metadata"], "annotations", HASH_ANNOTATION, &hash);
-    Leaf { object, hash }
+    Leaf { object, hash, handed_over: handed_over.to_vec() }
 }
 
 fn metadata(template: &Value, leaf: &ObjectId) -> Value {

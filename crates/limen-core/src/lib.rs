@@ -16,19 +16,23 @@
 //! simulator, so that all of them always agree.
 
 pub mod compile;
+pub mod corrections;
 pub mod credential;
 pub mod decide;
 pub mod edge;
 pub mod federated;
 pub mod geography;
 pub mod global;
+pub mod handover;
 pub mod health;
 pub mod hold;
 pub mod leaf;
 pub mod lifecycle;
 pub mod locality;
+pub mod mark;
 pub mod membership;
 pub mod merge;
+pub mod namespace_contents;
 pub mod placement;
 pub mod plan;
 pub mod publish;

@@ -29,17 +29,22 @@ pub struct OverrideError {
     pub reason: String,
 }
 
-/// Plans the leaves of one root. `hub` names the hub in the marks that leaves carry.
+/// A leaf, or the override that does not fit.
+type Made = Result<Arc<Leaf>, OverrideError>;
+
+/// Plans the leaves of one root. `hub` names the hub in the marks that leaves carry; `handed_over`
+/// has, for each member, the fields that another controller there is to own, as JSON pointers.
 pub fn plan(
     federated: &Federated,
     clusters: &Clusters,
     hub: &str,
-    _handed_over: &BTreeMap<String, Vec<String>>,
+    handed_over: &BTreeMap<String, Vec<String>>,
 ) -> Plan {
     let base = leaf::shape(federated);
     let mut plan = Plan::default();
-    // Overrides are few and members many: leaves are made once per distinct set of overrides.
-    let mut made: BTreeMap<Vec<usize>, Result<Arc<Leaf>, OverrideError>> = BTreeMap::new();
+    // Overrides are few and members many: leaves are made once per distinct set of overrides and
+    // of handed-over fields.
+    let mut made: BTreeMap<(Vec<usize>, &[String]), Made> = BTreeMap::new();
     for (name, facts) in clusters {
         if !federated.placement.selects(name, facts) {
             continue;
@@ -47,9 +52,10 @@ pub fn plan(
         let applying: Vec<usize> = (0..federated.overrides.len())
             .filter(|&index| federated.overrides[index].clusters.selects(name, facts))
             .collect();
-        let leaf = made.entry(applying).or_insert_with_key(|applying| {
+        let handed_over = handed_over.get(name).map_or(&[][..], Vec::as_slice);
+        let leaf = made.entry((applying, handed_over)).or_insert_with_key(|(applying, fields)| {
             let object = overridden(base.clone(), federated, applying)?;
-            Ok(Arc::new(leaf::finish(object, federated, hub)))
+            Ok(Arc::new(leaf::finish(object, federated, hub, fields)))
         });
         match leaf {
             Ok(leaf) => drop(plan.leaves.insert(name.clone(), Arc::clone(leaf))),

@@ -3,7 +3,14 @@
 use serde_json::Value;
 
 use crate::federated::OnConflict;
-use crate::leaf::{HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
+use crate::leaf::{
+    ADOPTED_ANNOTATION, EPOCH_ANNOTATION, HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL,
+};
+use crate::mark::Mark;
+
+mod management;
+
+pub use management::OtherManager;
 
 /// What a member holds under the name of a leaf, as far as decisions need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +29,12 @@ pub struct Held {
     pub fingerprint: u64,
     /// It is being deleted.
     pub deleting: bool,
+    /// It was there before it became a leaf.
+    pub adopted: bool,
+    /// The hub state that it was last written from.
+    pub mark: Option<Mark>,
+    /// The controller or declarative manager that has it, apart from Limen.
+    pub manager: Option<OtherManager>,
 }
 
 /// What to do.
@@ -56,6 +69,17 @@ pub enum Refusal {
     /// Another hub keeps it.
     #[error("it is a leaf of another hub ({0}); remove its label {HUB_LABEL} to give it up there")]
     OtherHub(String),
+    /// Another root of this hub has it.
+    #[error("it is a leaf of another root of this hub (uid {0}), which must let go of it first")]
+    OtherRoot(String),
+    /// A controller or another declarative manager has it.
+    #[error("it is managed by {0}; name this object in a PlacementPolicy to adopt it nevertheless")]
+    Managed(OtherManager),
+    /// It was written from newer state of this hub.
+    #[error(
+        "it was written from newer state of this hub (mark {0}); this hub may be a restored backup or a copy"
+    )]
+    NewerEpoch(Mark),
 }
 
 /// What shall become of a leaf.
@@ -68,48 +92,95 @@ pub enum Wanted<'a> {
         leaf: &'a Leaf,
         /// The uid of the root.
         root_uid: &'a str,
+        /// The uid of an earlier root of the same name, whose leaf may be taken over.
+        replaces: Option<&'a str>,
         /// What to do about objects that are no leaves.
         on_conflict: OnConflict,
+        /// Whether it may be created, or only kept where it is.
+        create: bool,
         /// What the member made of it last.
         settled: Option<u64>,
         /// Whether everything in the leaf is in the object as well, where that was looked at.
         contained: bool,
     },
-    /// The member shall not hold it any more.
-    Nothing,
+    /// The member shall not hold the leaf of this root any more.
+    Nothing {
+        /// The uid of the root.
+        root_uid: &'a str,
+    },
     /// The member shall keep it, and we forget it.
-    Orphan,
+    Orphan {
+        /// The uid of the root.
+        root_uid: &'a str,
+    },
 }
 
 /// Decides what to do about one object in one member.
+///
+/// Nothing but an adoption touches an object without both labels: the hub's, and the uid of the
+/// acting root.
 pub fn decide(wanted: &Wanted<'_>, held: Option<&Held>, hub: &str) -> Action {
-    let ours = held.is_some_and(|held| held.hub.as_deref() == Some(hub));
+    let leaf_of = held.and_then(|held| held.leaf_of(hub));
     match (wanted, held) {
-        (Wanted::Leaf { .. }, None) => Action::Create,
-        (Wanted::Leaf { .. }, Some(held)) if held.deleting => Action::Wait,
-        (Wanted::Leaf { leaf, root_uid, on_conflict, settled, contained }, Some(held)) => {
-            if !ours {
-                return match (&held.hub, on_conflict) {
-                    (_, OnConflict::Share) => Action::Keep,
-                    (Some(other), _) => Action::Refuse(Refusal::OtherHub(other.clone())),
-                    (None, OnConflict::Adopt) => Action::Adopt,
-                    (None, OnConflict::Abort) => Action::Refuse(Refusal::Foreign),
-                };
-            }
-            let same = held.applied.as_ref() == Some(&leaf.hash)
-                && held.root_uid.as_deref() == Some(root_uid);
+        (Wanted::Leaf { create: true, .. }, None) => Action::Create,
+        (_, None) => Action::Keep,
+        (Wanted::Leaf { create: true, .. }, Some(held)) if held.deleting => Action::Wait,
+        (Wanted::Leaf { .. }, Some(held)) if held.deleting => Action::Keep,
+        (Wanted::Leaf { root_uid, replaces, leaf, settled, contained, .. }, Some(held))
+            if leaf_of.is_some_and(|uid| uid == *root_uid || Some(uid) == *replaces) =>
+        {
+            let same = held.applied.as_ref() == Some(&leaf.hash) && leaf_of == Some(*root_uid);
             let unchanged = settled.map_or(*contained, |settled| settled == held.fingerprint);
             if same && unchanged { Action::Keep } else { Action::Update }
         }
-        (Wanted::Nothing | Wanted::Orphan, Some(_)) if !ours => Action::Keep,
-        (Wanted::Nothing | Wanted::Orphan, None) => Action::Keep,
-        (Wanted::Nothing, Some(held)) if held.deleting => Action::Wait,
-        (Wanted::Nothing, Some(_)) => Action::Delete,
-        (Wanted::Orphan, Some(_)) => Action::Release,
+        (Wanted::Leaf { on_conflict, create, .. }, Some(held)) => match leaf_of {
+            Some(other) => Action::Refuse(Refusal::OtherRoot(other.to_owned())),
+            None if !create => Action::Keep,
+            None => about_foreign(held, *on_conflict, hub),
+        },
+        (Wanted::Nothing { root_uid } | Wanted::Orphan { root_uid }, Some(_))
+            if leaf_of != Some(*root_uid) =>
+        {
+            Action::Keep
+        }
+        (Wanted::Nothing { .. }, Some(held)) if held.deleting => Action::Wait,
+        (Wanted::Nothing { .. }, Some(held)) if held.adopted => Action::Release,
+        (Wanted::Nothing { .. }, Some(_)) => Action::Delete,
+        (Wanted::Orphan { .. }, Some(_)) => Action::Release,
+    }
+}
+
+/// What to do where a leaf shall be and an object is that is no leaf of this hub.
+fn about_foreign(held: &Held, on_conflict: OnConflict, hub: &str) -> Action {
+    let other_hub = held.hub.as_ref().filter(|other| *other != hub);
+    match (on_conflict, other_hub, &held.manager) {
+        (OnConflict::Share, ..) => Action::Keep,
+        (_, Some(other), _) => Action::Refuse(Refusal::OtherHub(other.clone())),
+        (OnConflict::Abort, ..) => Action::Refuse(Refusal::Foreign),
+        (OnConflict::Adopt, None, Some(manager)) => {
+            Action::Refuse(Refusal::Managed(manager.clone()))
+        }
+        (OnConflict::Adopt, None, None) | (OnConflict::AdoptNamed, ..) => Action::Adopt,
+    }
+}
+
+/// The action of a hub in an epoch: an object that was written in a later epoch is never written.
+pub fn fenced(action: Action, held: Option<&Held>, epoch: u64) -> Action {
+    let newer = held.and_then(|held| held.mark).filter(|mark| mark.epoch > epoch);
+    match (action, newer) {
+        (Action::Update | Action::Adopt | Action::Delete | Action::Release, Some(mark)) => {
+            Action::Refuse(Refusal::NewerEpoch(mark))
+        }
+        (action, _) => action,
     }
 }
 
 impl Held {
+    /// The uid of the root that it is a leaf of, if it has both labels of this hub.
+    pub fn leaf_of(&self, hub: &str) -> Option<&str> {
+        self.root_uid.as_deref().filter(|_| self.hub.as_deref() == Some(hub))
+    }
+
     /// What decisions need of an object.
     pub fn of(object: &Value) -> Self {
         let metadata = &object["metadata"];
@@ -122,6 +193,11 @@ impl Held {
             applied: text(&metadata["annotations"][HASH_ANNOTATION]),
             fingerprint: fingerprint(object),
             deleting: metadata["deletionTimestamp"].is_string(),
+            adopted: metadata["annotations"][ADOPTED_ANNOTATION] == "true",
+            mark: metadata["annotations"][EPOCH_ANNOTATION]
+                .as_str()
+                .and_then(|text| text.parse().ok()),
+            manager: OtherManager::of(metadata),
         }
     }
 }
@@ -134,8 +210,14 @@ pub fn fingerprint(object: &Value) -> u64 {
             // The type is no news, and objects in a list come without it.
             "status" | "apiVersion" | "kind" => {}
             "metadata" => {
-                for field in ["labels", "annotations", "ownerReferences", "finalizers"] {
+                for field in ["labels", "ownerReferences", "finalizers"] {
                     hash.value(&value[field]);
+                }
+                // The mark tells when it was written, and not how it looks.
+                let annotations = value["annotations"].as_object().into_iter().flatten();
+                for (key, value) in annotations.filter(|(key, _)| *key != EPOCH_ANNOTATION) {
+                    hash.bytes(key.as_bytes());
+                    hash.value(value);
                 }
             }
             _ => {

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use limen_api::{Cluster, ClusterStatus, ClusterVerdicts, TimedVerdict, Tombstone};
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
+use limen_core::lifecycle::Identity;
 use limen_core::placement::ClusterFacts;
 use limen_sync::{ApiVerdict, Description, MemberErrorKind, ObjectApi, Report, Syncer};
 
@@ -47,7 +48,14 @@ pub(crate) struct Member {
     /// Why its credential could not be renewed.
     pub(crate) renewal_error: Option<String>,
     pub(crate) verdict: Option<ApiVerdict>,
-    pub(crate) probed: Option<Description>,
+    /// What it is, as told since it was last away.
+    pub(crate) described: Option<Description>,
+    /// Whether it is the cluster that it was.
+    pub(crate) identity: Option<Identity>,
+    /// The uid that it was first seen with, unless its Cluster says one.
+    pub(crate) uid: Option<String>,
+    /// When its Cluster was created, as text.
+    pub(crate) created: String,
     /// How many leaves it holds, once it has said so.
     pub(crate) leaves: Option<usize>,
     pub(crate) missing: BTreeSet<Arc<Kind>>,
@@ -70,6 +78,13 @@ impl Member {
         Self {
             facts: facts(&cluster),
             tombstones: status.as_ref().map(|status| status.tombstones.clone()).unwrap_or_default(),
+            uid: status.as_ref().and_then(|status| status.uid.clone()),
+            created: cluster
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .map(|time| time.0.to_string())
+                .unwrap_or_default(),
             written: status,
             cluster,
             syncer: None,
@@ -80,7 +95,8 @@ impl Member {
             connected_with: None,
             connect_error: None,
             verdict: None,
-            probed: None,
+            described: None,
+            identity: None,
             leaves: None,
             missing: BTreeSet::new(),
             listed: BTreeSet::new(),
@@ -107,6 +123,11 @@ impl Member {
             || self.verdict.as_ref().is_some_and(|api| api.judged.verdict == Verdict::Unhealthy)
     }
 
+    /// The uid of the cluster that it stands for.
+    pub(crate) fn recorded_uid(&self) -> Option<&str> {
+        self.cluster.spec.uid.as_deref().or(self.uid.as_deref())
+    }
+
     /// Whether leaves of a kind cannot be watched there.
     pub(crate) fn has_lost(&self, kind: &Kind) -> bool {
         self.lost.contains(kind)
@@ -131,7 +152,7 @@ impl Member {
 
     /// Whether it has said all that its status tells, or cannot.
     pub(crate) fn is_looked_at(&self) -> bool {
-        self.away() || (self.verdict.is_some() && self.probed.is_some() && self.leaves.is_some())
+        self.away() || (self.verdict.is_some() && self.described.is_some() && self.leaves.is_some())
     }
 
     /// Whether all leaves of a kind that it holds are known.
@@ -154,8 +175,8 @@ impl Member {
     pub(crate) fn status(&self, now: jiff::Timestamp) -> ClusterStatus {
         let before = self.written.as_ref().map_or(&[][..], |written| &written.conditions);
         let api = self.verdict.as_ref();
-        let fault = api.and_then(|api| api.fault.as_ref());
-        let nodes = self.probed.as_ref().map(|probed| probed.nodes.clone()).unwrap_or_default();
+        let fault = api.and_then(|api| api.error.as_ref());
+        let nodes = self.described.as_ref().map(|known| known.nodes.clone()).unwrap_or_default();
         let verdict = api.map_or(Verdict::Unknown, |api| api.judged.verdict);
         let (ready, offline, reason, message) = match (&self.connect_error, verdict, fault) {
             (Some(error), _, _) => ("False", "True", "NoCredential", error.clone()),
@@ -194,6 +215,16 @@ impl Member {
                 now,
             ));
         }
+        if let Some(identity) = self.identity.as_ref().filter(|known| **known != Identity::Known) {
+            let message = identity.to_string();
+            let reason = match identity {
+                Identity::Changed { .. } => "ClusterReplaced",
+                Identity::Twin(_) => "SameCluster",
+                Identity::Hub => "HubItself",
+                _ => "IdentityUnknown",
+            };
+            conditions.push(condition(before, "Writable", "False", reason, &message, now));
+        }
         if let Some(error) = &self.renewal_error {
             let reason = "CannotRenew";
             conditions.push(condition(before, "CredentialExpiring", "True", reason, error, now));
@@ -205,12 +236,16 @@ impl Member {
         let since = same.and_then(|known| known.api.since.clone()).or(since.map(Time));
         ClusterStatus {
             conditions,
-            uid: self.cluster.spec.uid.clone(),
+            uid: self.recorded_uid().map(str::to_owned),
             verdicts: Some(ClusterVerdicts {
                 api: TimedVerdict { verdict, since },
                 ..ClusterVerdicts::default()
             }),
-            version: self.probed.as_ref().map(|probed| probed.version.clone()),
+            version: self
+                .described
+                .as_ref()
+                .map(|known| known.version.clone())
+                .or_else(|| self.written.as_ref().and_then(|written| written.version.clone())),
             region: self.cluster.spec.region.clone().or(nodes.region),
             zone: self.cluster.spec.zone.clone().or(nodes.zone),
             leaves: self.leaves.unwrap_or(0),

@@ -280,7 +280,11 @@ async fn outlook(
     };
     let state = held.as_ref().map(Held::of);
     let Some(leaf) = plan.leaves.get(name).filter(|_| fate.is_none()) else {
-        let wanted = if fate == Some(OnDelete::Orphan) { Wanted::Orphan } else { Wanted::Nothing };
+        let root_uid = federated.root_uid.as_str();
+        let wanted = match fate {
+            Some(OnDelete::Orphan) => Wanted::Orphan { root_uid },
+            _ => Wanted::Nothing { root_uid },
+        };
         return match decide(&wanted, state.as_ref(), hub_name) {
             Action::Delete | Action::Wait => "its leaf is deleted".to_owned(),
             Action::Release => "its leaf stays, and is nobody's any more".to_owned(),
@@ -292,7 +296,9 @@ async fn outlook(
     let wanted = Wanted::Leaf {
         leaf,
         root_uid: &federated.root_uid,
+        replaces: None,
         on_conflict: federated.on_conflict,
+        create: true,
         settled: None,
         contained: found.is_empty(),
     };

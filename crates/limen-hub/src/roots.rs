@@ -179,7 +179,12 @@ impl Root {
 
     /// What a member is to be sent for this root.
     pub(crate) fn desire(&self, desired: Desired) -> DesiredLeaf {
-        DesiredLeaf { root_uid: self.uid().into(), revision: self.revision(), desired }
+        DesiredLeaf {
+            root_uid: self.uid().into(),
+            replaces: None,
+            revision: self.revision(),
+            desired,
+        }
     }
 
     /// Whether another version of the object means the same.
@@ -218,12 +223,20 @@ impl Root {
                 "UpdateInCluster",
                 format!("Corrected {} of {kind}, which differed in", fields.join(", ")),
             ),
+            LeafChange::Yielded { fields, manager } => (
+                "UpdateInCluster",
+                format!(
+                    "Left {} of {kind} to {manager}, which keeps changing it in",
+                    fields.join(", ")
+                ),
+            ),
             LeafChange::Deleted => ("DeleteInCluster", format!("Deleted {kind} in")),
             LeafChange::Released => {
                 ("DeleteInCluster", format!("Let go of {kind}, which stays in"))
             }
         };
-        self.draft(false, reason, message, Some(cluster));
+        let warning = matches!(did, LeafChange::Yielded { .. });
+        self.draft(warning, reason, message, Some(cluster));
     }
 
     /// Notes an Event; events of the same words are one, with all their clusters.

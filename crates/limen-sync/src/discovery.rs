@@ -1,8 +1,8 @@
-//! Whether a cluster knows a kind, in its own words.
+//! The kinds that a cluster serves, by its own discovery.
 //!
-//! That a path is not found may be said by anything that answers in the place of a cluster: a load
-//! balancer that was misrouted, or a proxy that has lost it. So the absence of a kind counts only
-//! when discovery, which every Kubernetes has, says what there is and the kind is not among it.
+//! A path that is not found proves little: a misrouted load balancer or a proxy that has lost its
+//! cluster says the same. So a kind is absent only when discovery, which every Kubernetes has, can
+//! be read and has the kind in no version of its group.
 
 use http::Method;
 use limen_core::federated::Kind;
@@ -10,27 +10,117 @@ use serde_json::Value;
 
 use crate::object_api::{ObjectApi, version_path};
 
-/// Whether the cluster says what it knows, and this kind is not among it.
-pub async fn lacks(api: &ObjectApi, kind: &Kind) -> kube::Result<bool> {
-    if !kind.group().is_empty() {
-        let groups = api.send(Method::GET, "/apis", None, None).await?;
-        match entries(&groups, "APIGroupList", "groups") {
-            Some(groups) if !serves(groups, kind) => return Ok(true),
-            Some(_) => {}
-            None => return Ok(false),
-        }
-    }
-    let resources = api.send(Method::GET, &version_path(kind), None, None).await?;
-    let resources = entries(&resources, "APIResourceList", "resources");
-    Ok(resources.is_some_and(|all| !all.iter().any(|known| known["name"] == *kind.plural)))
+/// Whether and how a cluster serves a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Serving {
+    /// Discovery does not answer, or not completely.
+    Unknown,
+    /// It serves the kind in the version that is asked for.
+    Served,
+    /// It serves the kind in these versions only.
+    OtherVersions(Vec<String>),
+    /// It serves the kind in no version.
+    Absent,
 }
 
-fn serves(groups: &[Value], kind: &Kind) -> bool {
-    let version = |known: &Value| known["version"] == *kind.version();
-    groups.iter().any(|group| {
-        let mut versions = group["versions"].as_array().into_iter().flatten();
-        group["name"] == *kind.group() && versions.any(version)
+/// Whether the cluster says what it serves, and has this kind in no version.
+pub async fn lacks(api: &ObjectApi, kind: &Kind) -> kube::Result<bool> {
+    Ok(serving(api, kind).await? == Serving::Absent)
+}
+
+/// How the cluster serves a kind.
+pub(crate) async fn serving(api: &ObjectApi, kind: &Kind) -> kube::Result<Serving> {
+    let versions = match kind.group() {
+        "" => vec![kind.api_version.clone()],
+        group => {
+            let groups = api.send(Method::GET, "/apis", None, None).await?;
+            let Some(groups) = entries(&groups, "APIGroupList", "groups") else {
+                return Ok(Serving::Unknown);
+            };
+            let known = groups.iter().find(|known| known["name"] == *group);
+            let versions = known.and_then(|known| known["versions"].as_array());
+            let names =
+                versions.into_iter().flatten().filter_map(|version| version["version"].as_str());
+            names.map(|version| format!("{group}/{version}")).collect()
+        }
+    };
+    let mut serving = Vec::new();
+    for api_version in versions {
+        let version = Kind { api_version, ..kind.clone() };
+        let resources = api.send(Method::GET, &version_path(&version), None, None).await?;
+        let Some(resources) = entries(&resources, "APIResourceList", "resources") else {
+            return Ok(Serving::Unknown);
+        };
+        if resources.iter().any(|known| known["name"] == *kind.plural) {
+            serving.push(version.api_version);
+        }
+    }
+    Ok(match serving.is_empty() {
+        true => Serving::Absent,
+        false if serving.contains(&kind.api_version) => Serving::Served,
+        false => Serving::OtherVersions(serving),
     })
+}
+
+/// The kinds whose objects are in namespaces and can be listed.
+#[derive(Debug, Default)]
+pub(crate) struct Listable {
+    /// Each in the preferred version of its group.
+    pub(crate) kinds: Vec<Kind>,
+    /// Parts of discovery that cannot be read, with the reason.
+    pub(crate) unreadable: Vec<String>,
+}
+
+/// Every kind whose objects are in namespaces and can be listed.
+pub(crate) async fn listable_kinds(api: &ObjectApi) -> kube::Result<Listable> {
+    let mut found = Listable::default();
+    let groups = api.send(Method::GET, "/apis", None, None).await?;
+    let Some(groups) = entries(&groups, "APIGroupList", "groups") else {
+        found.unreadable.push("/apis is no list of API groups".to_owned());
+        return Ok(found);
+    };
+    let preferred =
+        |group: &Value| group["preferredVersion"]["groupVersion"].as_str().map(str::to_owned);
+    let versions = std::iter::once("v1".to_owned()).chain(groups.iter().filter_map(preferred));
+    for api_version in versions {
+        let path = match api_version.contains('/') {
+            true => format!("/apis/{api_version}"),
+            false => format!("/api/{api_version}"),
+        };
+        let resources = match api.send(Method::GET, &path, None, None).await {
+            Ok(resources) => resources,
+            // An aggregated API whose server is away hides what it has.
+            Err(kube::Error::Api(status)) if is_permanent(status.code) => {
+                found.unreadable.push(format!("{path}: {}", status.message));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(resources) = entries(&resources, "APIResourceList", "resources") else {
+            found.unreadable.push(format!("{path} is no list of resources"));
+            continue;
+        };
+        found
+            .kinds
+            .extend(resources.iter().filter_map(|resource| listable(resource, &api_version)));
+    }
+    Ok(found)
+}
+
+fn listable(resource: &Value, api_version: &str) -> Option<Kind> {
+    let name = resource["name"].as_str().filter(|name| !name.contains('/'))?;
+    let lists = resource["verbs"].as_array()?.iter().any(|verb| verb == "list");
+    (lists && resource["namespaced"] == true).then(|| Kind {
+        api_version: api_version.to_owned(),
+        kind: resource["kind"].as_str().unwrap_or_default().to_owned(),
+        plural: name.to_owned(),
+        namespaced: true,
+    })
+}
+
+/// Whether a request that was answered like this will be answered like this again.
+pub(crate) fn is_permanent(code: u16) -> bool {
+    matches!(code, 403..=405 | 503)
 }
 
 /// The entries of a document of discovery; nothing if it is something else.

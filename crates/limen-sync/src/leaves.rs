@@ -2,64 +2,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use limen_api::LeafState;
-use limen_core::federated::{Kind, ObjectId, OnConflict};
-use limen_core::leaf::Leaf;
-use limen_core::reconcile::{Action, Held, Wanted, decide, differences};
+use limen_core::corrections::{Correction, Corrections};
+use limen_core::federated::{Kind, ObjectId};
+use limen_core::mark::Mark;
+use limen_core::reconcile::{Action, Held, decide, differences, fenced};
 use serde_json::Value;
 
-use crate::fault::MemberErrorKind;
+use crate::desired::{Desired, DesiredLeaf, Report};
+use crate::member_error::MemberErrorKind;
+use crate::object_api::Precondition;
 
 /// How many differing fields an Event names.
 pub(crate) const NAMED: usize = 3;
 
-/// What a member shall hold under one name.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DesiredLeaf {
-    /// The root that it is for.
-    pub root_uid: Arc<str>,
-    /// Hub revision of the root.
-    pub revision: u64,
-    /// What shall become of it.
-    pub desired: Desired,
-}
-
-/// What shall become of a leaf.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Desired {
-    /// It shall be there and look like this.
-    Leaf {
-        /// How it shall look.
-        leaf: Arc<Leaf>,
-        /// What to do about objects that are no leaves of ours.
-        on_conflict: OnConflict,
-        /// Whether it is created where it is absent.
-        create: bool,
-    },
-    /// It shall be gone.
-    Nothing,
-    /// It shall stay, and be ours no more.
-    Orphan,
-}
-
-/// How far a member is with a leaf.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Report {
-    /// The root that the leaf says it is of, if it is there.
-    pub held_for: Option<Arc<str>>,
-    /// The state of the wish; nothing when nothing is wished.
-    pub state: Option<LeafState>,
-    /// Why, when it is not synced.
-    pub message: String,
-    /// The leaf's status, as the member has it.
-    pub status: Option<Arc<Value>>,
-    /// Whether that status is about the leaf as it shall be.
-    pub current: bool,
-    /// Hash of the leaf that the member holds, when it is synced.
-    pub applied: Option<String>,
-    /// The leaf was adopted.
-    pub adopted: bool,
+/// Where an object was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A list, which is the truth whatever its versions.
+    List,
+    /// An event of a watch.
+    Watch,
+    /// The answer to a read.
+    Read,
+    /// The answer to our own apply.
+    Apply,
 }
 
 struct Entry {
@@ -75,30 +44,42 @@ struct Entry {
 /// Everything about the leaves of one member.
 pub(crate) struct Leaves {
     hub: String,
-    wishes: BTreeMap<Arc<ObjectId>, DesiredLeaf>,
+    /// The epoch of the hub's permit.
+    epoch: Option<u64>,
+    desired: BTreeMap<Arc<ObjectId>, DesiredLeaf>,
     held: BTreeMap<Arc<ObjectId>, Entry>,
+    /// The version up to which the watch of a kind has told everything.
+    positions: BTreeMap<Arc<Kind>, u64>,
     /// Objects that are used as they are.
     shared: BTreeMap<Arc<ObjectId>, Arc<str>>,
     /// Leaves that may be there although nobody has seen them: a write ended without an answer.
-    doubted: BTreeSet<Arc<ObjectId>>,
+    unconfirmed: BTreeSet<Arc<ObjectId>>,
     troubles: BTreeMap<Arc<ObjectId>, (LeafState, String)>,
-    /// Leaves that the member has no room for: it has an object of its own. Said once.
+    /// Leaves that the member has no room for: it has an object of its own. Told once.
     refused: BTreeSet<Arc<ObjectId>>,
-    /// What has been said to be wrong with leaves since they were last well.
-    said: BTreeMap<Arc<ObjectId>, Vec<MemberErrorKind>>,
+    /// Failures of leaves that were told since they were last synced.
+    told: BTreeMap<Arc<ObjectId>, Vec<MemberErrorKind>>,
+    /// Leaves that others have changed.
+    corrections: BTreeMap<Arc<ObjectId>, Corrections>,
+    /// Leaves that are left to another manager, with the message.
+    yielded: BTreeMap<Arc<ObjectId>, String>,
 }
 
 impl Leaves {
     pub(crate) fn new(hub: String) -> Self {
         Self {
             hub,
-            wishes: BTreeMap::new(),
+            epoch: None,
+            desired: BTreeMap::new(),
             held: BTreeMap::new(),
+            positions: BTreeMap::new(),
             shared: BTreeMap::new(),
-            doubted: BTreeSet::new(),
+            unconfirmed: BTreeSet::new(),
             troubles: BTreeMap::new(),
             refused: BTreeSet::new(),
-            said: BTreeMap::new(),
+            told: BTreeMap::new(),
+            corrections: BTreeMap::new(),
+            yielded: BTreeMap::new(),
         }
     }
 
@@ -106,27 +87,55 @@ impl Leaves {
         &self.hub
     }
 
-    pub(crate) fn wish(&mut self, id: Arc<ObjectId>, wish: Option<DesiredLeaf>) {
+    pub(crate) fn set_epoch(&mut self, epoch: Option<u64>) {
+        self.epoch = epoch;
+    }
+
+    pub(crate) fn desire(&mut self, id: Arc<ObjectId>, desired: Option<DesiredLeaf>) {
+        let before = self.desired.get(&id);
+        if before.is_some() && before == desired.as_ref() {
+            self.desired.extend(desired.map(|desired| (id, desired)));
+            return;
+        }
+        let hash = |desired: Option<&DesiredLeaf>| {
+            desired.and_then(DesiredLeaf::leaf).map(|leaf| leaf.hash.clone())
+        };
+        if hash(before) != hash(desired.as_ref()) {
+            self.yielded.remove(&id);
+            if let Some(corrections) = self.corrections.get_mut(&id) {
+                corrections.desired_changed();
+            }
+            if let Some(entry) = self.held.get_mut(&id) {
+                entry.settled = None;
+                entry.drift.clear();
+            }
+        }
         self.shared.remove(&id);
         self.troubles.remove(&id);
         self.refused.remove(&id);
-        self.said.remove(&id);
-        match wish {
-            Some(wish) => drop(self.wishes.insert(id, wish)),
+        self.told.remove(&id);
+        match desired {
+            Some(desired) => drop(self.desired.insert(id, desired)),
             None => {
-                self.wishes.remove(&id);
-                self.doubted.remove(&id);
+                self.desired.remove(&id);
+                self.unconfirmed.remove(&id);
+                self.corrections.remove(&id);
             }
         }
     }
 
-    pub(crate) fn wished(&self, id: &ObjectId) -> Option<&DesiredLeaf> {
-        self.wishes.get(id)
+    pub(crate) fn desired(&self, id: &ObjectId) -> Option<&DesiredLeaf> {
+        self.desired.get(id)
+    }
+
+    /// Every leaf that something is desired of.
+    pub(crate) fn all_desired(&self) -> Vec<Arc<ObjectId>> {
+        self.desired.keys().cloned().collect()
     }
 
     /// The id of a leaf as it is known already: each is kept in memory once.
     pub(crate) fn known(&self, id: ObjectId) -> Arc<ObjectId> {
-        let known = self.wishes.get_key_value(&id).map(|(known, _)| known);
+        let known = self.desired.get_key_value(&id).map(|(known, _)| known);
         let known = known.or_else(|| self.held.get_key_value(&id).map(|(known, _)| known));
         known.cloned().unwrap_or_else(|| Arc::new(id))
     }
@@ -136,28 +145,51 @@ impl Leaves {
         self.held.len()
     }
 
-    /// Every leaf of a kind that is wished for or held.
+    /// Every leaf of a kind that is desired or held.
     pub(crate) fn of_kind(&self, kind: &Kind) -> BTreeSet<Arc<ObjectId>> {
-        let known = self.wishes.keys().chain(self.held.keys());
+        let known = self.desired.keys().chain(self.held.keys());
         known.filter(|id| *id.kind == *kind).cloned().collect()
     }
 
-    /// Notes what the member holds. `by_us` says that it is the answer to our own apply.
-    pub(crate) fn observe(&mut self, id: &Arc<ObjectId>, object: &Value, by_us: bool) {
+    /// A list has been read at this version, which may be lower than one before.
+    pub(crate) fn listed(&mut self, kind: &Arc<Kind>, version: &str) {
+        match version.parse() {
+            Ok(version) => drop(self.positions.insert(kind.clone(), version)),
+            Err(_) => drop(self.positions.remove(kind)),
+        }
+    }
+
+    /// A watch has told everything up to this version.
+    pub(crate) fn watched(&mut self, kind: &Arc<Kind>, version: &str) {
+        if let Ok(version) = version.parse::<u64>() {
+            let position = self.positions.entry(kind.clone()).or_default();
+            *position = version.max(*position);
+        }
+    }
+
+    /// Whether the watch has overtaken this version of an object: it has told that version, or
+    /// what became of the object since.
+    fn is_overtaken(&self, kind: &Kind, held: &Held) -> bool {
+        let version = held.resource_version.parse::<u64>().ok();
+        version.zip(self.positions.get(kind)).is_some_and(|(version, at)| version < *at)
+    }
+
+    /// Notes what the member holds.
+    pub(crate) fn observe(&mut self, id: &Arc<ObjectId>, object: &Value, source: Source) {
+        let by_us = source == Source::Apply;
         if by_us && self.is_known(id, object) {
             return self.settle(id);
         }
         let held = Held::of(object);
         let before = self.held.get(id);
-        if before.is_some_and(|before| newer(&before.held, &held)) {
+        let answer = matches!(source, Source::Read | Source::Apply);
+        if source != Source::List && before.is_some_and(|before| newer(&before.held, &held))
+            || answer && self.is_overtaken(&id.kind, &held) && !self.is_known(id, object)
+        {
             return;
         }
-        let leaf = match self.wishes.get(id).map(|wish| &wish.desired) {
-            Some(Desired::Leaf { leaf, .. }) if held.applied.as_deref() == Some(&leaf.hash) => {
-                Some(leaf)
-            }
-            _ => None,
-        };
+        let desired = self.desired.get(id).and_then(DesiredLeaf::leaf);
+        let leaf = desired.filter(|leaf| held.applied.as_deref() == Some(&leaf.hash));
         let drift = leaf.map_or(Vec::new(), |leaf| differences(&leaf.object, object, NAMED));
         // What the member itself makes of a leaf is how that leaf looks there.
         let settled = match leaf {
@@ -180,7 +212,7 @@ impl Leaves {
             _ => true,
         };
         self.held.insert(Arc::clone(id), Entry { held, settled, drift, status, observed });
-        self.doubted.remove(id);
+        self.unconfirmed.remove(id);
         self.refused.remove(id);
     }
 
@@ -188,15 +220,13 @@ impl Leaves {
     /// again to know that this is how the leaf looks there.
     fn settle(&mut self, id: &Arc<ObjectId>) {
         let Some(entry) = self.held.get_mut(id) else { return };
-        match self.wishes.get(id).map(|wish| &wish.desired) {
-            Some(Desired::Leaf { leaf, .. })
-                if entry.held.applied.as_deref() == Some(&leaf.hash) =>
-            {
+        match self.desired.get(id).and_then(DesiredLeaf::leaf) {
+            Some(leaf) if entry.held.applied.as_deref() == Some(&leaf.hash) => {
                 entry.settled = Some(entry.held.fingerprint);
             }
             _ => entry.drift.clear(),
         }
-        self.doubted.remove(id);
+        self.unconfirmed.remove(id);
         self.refused.remove(id);
     }
 
@@ -216,92 +246,130 @@ impl Leaves {
         })
     }
 
+    /// The leaf is gone, or ours no more.
     pub(crate) fn gone(&mut self, id: &ObjectId) {
         self.held.remove(id);
     }
 
+    /// A watch says that this version of a leaf is gone. An answer may already have told of a newer
+    /// one.
+    pub(crate) fn deleted(&mut self, id: &ObjectId, object: &Value) {
+        let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
+        let gone = number(object["metadata"]["resourceVersion"].as_str());
+        let known = self.held.get(id).map(|entry| entry.held.resource_version.as_str());
+        if number(known).zip(gone).is_none_or(|(known, gone)| known <= gone) {
+            self.held.remove(id);
+        }
+    }
+
     /// A list does not have it. That list may be older than what we wrote meanwhile.
-    pub(crate) fn unlisted(&mut self, id: &Arc<ObjectId>) {
+    pub(crate) fn missing_from_list(&mut self, id: &Arc<ObjectId>) {
         if self.held.remove(id).is_some() {
-            self.doubt(id);
+            self.mark_unconfirmed(id);
         }
     }
 
-    /// Nobody knows whether the member holds it.
-    pub(crate) fn doubt(&mut self, id: &Arc<ObjectId>) {
-        if self.wishes.contains_key(id) {
-            self.doubted.insert(id.clone());
+    /// It is not known whether the member holds it.
+    pub(crate) fn mark_unconfirmed(&mut self, id: &Arc<ObjectId>) {
+        if self.desired.contains_key(id) {
+            self.unconfirmed.insert(id.clone());
         }
     }
 
-    /// Somebody looked, and nothing was there: neither what had this uid, nor what was doubted.
+    /// A read found nothing of ours: neither what had this uid, nor what was unconfirmed.
     pub(crate) fn absent(&mut self, id: &ObjectId, uid: &str) {
-        self.doubted.remove(id);
+        self.unconfirmed.remove(id);
         if self.uid(id) == Some(uid) {
             self.held.remove(id);
         }
     }
 
-    /// Notes that the member has an object of its own there; true if that is news.
+    /// Notes that the member has an object of its own there; true if that has not been told.
     pub(crate) fn refuse(&mut self, id: &Arc<ObjectId>) -> bool {
         self.refused.insert(id.clone())
     }
 
-    /// Notes that something is wrong with a leaf; true if that has not been said since it was well.
-    pub(crate) fn is_news(&mut self, id: &Arc<ObjectId>, fault: MemberErrorKind) -> bool {
-        let said = self.said.entry(id.clone()).or_default();
-        let news = !said.contains(&fault);
+    /// Notes a failure of a leaf; true if it has not been told since the leaf was last synced.
+    pub(crate) fn is_news(&mut self, id: &Arc<ObjectId>, error: MemberErrorKind) -> bool {
+        let told = self.told.entry(id.clone()).or_default();
+        let news = !told.contains(&error);
         if news {
-            said.push(fault);
+            told.push(error);
         }
         news
     }
 
     /// Whether it shall go, is not known to be there, and may be there all the same.
     pub(crate) fn to_be_looked_for(&self, id: &ObjectId) -> bool {
-        self.doubted.contains(id) && !self.held.contains_key(id) && self.shall_go(id)
+        self.unconfirmed.contains(id) && !self.held.contains_key(id) && self.shall_go(id)
     }
 
     /// Whether it shall be gone, or ours no more.
     pub(crate) fn shall_go(&self, id: &ObjectId) -> bool {
-        self.wishes.get(id).is_some_and(|wish| !matches!(wish.desired, Desired::Leaf { .. }))
+        self.desired.get(id).is_some_and(|desired| desired.leaf().is_none())
     }
 
     pub(crate) fn share(&mut self, id: &Arc<ObjectId>, root_uid: Arc<str>) {
         self.shared.insert(id.clone(), root_uid);
     }
 
-    /// Notes why a wish cannot be fulfilled, or that nothing stands in its way.
+    /// Notes why a desired leaf is not there, or that nothing stands in its way.
     pub(crate) fn trouble(&mut self, id: &Arc<ObjectId>, trouble: Option<(LeafState, String)>) {
         match trouble {
             Some(trouble) => drop(self.troubles.insert(id.clone(), trouble)),
             None => {
                 self.troubles.remove(id);
-                self.said.remove(id);
+                self.told.remove(id);
             }
         }
     }
 
     /// What is to be done about a leaf, with what differs if it has drifted.
     pub(crate) fn action(&self, id: &ObjectId) -> (Action, Vec<String>) {
-        let Some(wish) = self.wishes.get(id) else { return (Action::Keep, Vec::new()) };
-        if self.shared.get(id) == Some(&wish.root_uid) {
+        let Some(desired) = self.desired.get(id) else { return (Action::Keep, Vec::new()) };
+        if self.shared.get(id) == Some(&desired.root_uid) {
             return (Action::Keep, Vec::new());
         }
         let entry = self.held.get(id);
-        let wanted = match &wish.desired {
-            Desired::Leaf { leaf, on_conflict, .. } => Wanted::Leaf {
-                leaf,
-                root_uid: &wish.root_uid,
-                on_conflict: *on_conflict,
-                settled: entry.and_then(|entry| entry.settled),
-                contained: false,
-            },
-            Desired::Nothing => Wanted::Nothing,
-            Desired::Orphan => Wanted::Orphan,
-        };
-        let drift = entry.map(|entry| entry.drift.clone()).unwrap_or_default();
-        (decide(&wanted, entry.map(|entry| &entry.held), &self.hub), drift)
+        let held = entry.map(|entry| &entry.held);
+        let wanted = desired.wanted(entry.and_then(|entry| entry.settled), false);
+        let action = decide(&wanted, held, &self.hub);
+        let action = fenced(action, held, self.epoch.unwrap_or(u64::MAX));
+        (action, entry.map(|entry| entry.drift.clone()).unwrap_or_default())
+    }
+
+    /// Whether a leaf that was as desired has been changed by others.
+    pub(crate) fn has_drifted(&self, id: &ObjectId) -> bool {
+        let (action, drift) = self.action(id);
+        let settled = self.held.get(id).is_some_and(|entry| entry.settled.is_some());
+        action == Action::Update && (settled || !drift.is_empty())
+    }
+
+    /// When to correct the drift of a leaf that is seen at `now`.
+    pub(crate) fn drifted(&mut self, id: &Arc<ObjectId>, now: Duration) -> Correction {
+        self.corrections.entry(id.clone()).or_default().drifted(now)
+    }
+
+    /// A correction is sent.
+    pub(crate) fn correcting(&mut self, id: &Arc<ObjectId>, now: Duration) {
+        self.corrections.entry(id.clone()).or_default().sent(now);
+    }
+
+    /// A leaf is as desired.
+    pub(crate) fn settled(&mut self, id: &ObjectId, now: Duration) {
+        if let Some(corrections) = self.corrections.get_mut(id) {
+            corrections.settled(now);
+        }
+    }
+
+    /// Leaves a leaf to another manager; true if that has not been told.
+    pub(crate) fn yield_to(&mut self, id: &Arc<ObjectId>, message: String) -> bool {
+        self.yielded.insert(id.clone(), message).is_none()
+    }
+
+    /// Why a leaf is left to another manager.
+    pub(crate) fn yielded(&self, id: &ObjectId) -> Option<&String> {
+        self.yielded.get(id)
     }
 
     /// The uid of what is held.
@@ -309,13 +377,29 @@ impl Leaves {
         self.held.get(id).map(|entry| entry.held.uid.as_str())
     }
 
+    /// The version of what is held, for a write that is decided on it.
+    pub(crate) fn version(&self, id: &ObjectId) -> Option<Precondition> {
+        let Held { uid, resource_version, .. } = &self.held.get(id)?.held;
+        Some(Precondition { uid: uid.clone(), resource_version: resource_version.clone() })
+    }
+
+    /// Whether what is held was adopted.
+    pub(crate) fn is_adopted(&self, id: &ObjectId) -> bool {
+        self.held.get(id).is_some_and(|entry| entry.held.adopted)
+    }
+
+    /// The mark of what is held.
+    pub(crate) fn mark(&self, id: &ObjectId) -> Option<Mark> {
+        self.held.get(id)?.held.mark
+    }
+
     /// What the hub should know about a leaf.
     pub(crate) fn report(&self, id: &ObjectId) -> Report {
         let entry = self.held.get(id);
-        let wish = self.wishes.get(id);
+        let desired = self.desired.get(id);
         let (action, _) = self.action(id);
         let trouble = self.troubles.get(id).cloned();
-        let (state, message) = match wish.map(|wish| &wish.desired) {
+        let (state, message) = match desired.map(|desired| &desired.desired) {
             None => (None, String::new()),
             Some(_) if trouble.is_some() => {
                 let (state, message) = trouble.unwrap_or_default();
@@ -330,23 +414,21 @@ impl Leaves {
             Some(Desired::Leaf { .. }) => (Some(LeafState::Pending), String::new()),
             Some(Desired::Nothing | Desired::Orphan) => (Some(LeafState::Deleting), String::new()),
         };
-        let current = state == Some(LeafState::Synced) && entry.is_some_and(|entry| entry.observed);
+        let synced = state == Some(LeafState::Synced);
+        let ours = entry.and_then(|entry| entry.held.leaf_of(&self.hub));
+        let hash = desired.and_then(DesiredLeaf::leaf).map(|leaf| &leaf.hash);
+        let applied = entry.and_then(|entry| entry.held.applied.as_ref());
         Report {
-            held_for: entry
-                .filter(|entry| entry.held.hub.as_deref() == Some(&self.hub))
-                .and_then(|entry| entry.held.root_uid.as_deref())
-                .map(|uid| match wish {
-                    Some(wish) if *wish.root_uid == *uid => wish.root_uid.clone(),
-                    _ => Arc::from(uid),
-                }),
+            held_for: ours.map(|uid| match desired {
+                Some(desired) if *desired.root_uid == *uid => desired.root_uid.clone(),
+                _ => Arc::from(uid),
+            }),
             state,
             message,
             status: entry.and_then(|entry| entry.status.clone()),
-            current,
-            applied: entry
-                .filter(|_| state == Some(LeafState::Synced))
-                .and_then(|entry| entry.held.applied.clone()),
-            adopted: false,
+            current: synced && entry.is_some_and(|entry| entry.observed),
+            applied: applied.filter(|applied| synced && Some(*applied) == hash).cloned(),
+            adopted: entry.is_some_and(|entry| entry.held.adopted),
         }
     }
 }
@@ -367,49 +449,4 @@ fn newer(known: &Held, seen: &Held) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use limen_core::leaf::{HASH_ANNOTATION, HUB_LABEL, ROOT_LABEL};
-    use serde_json::json;
-
-    use super::*;
-
-    /// What the member makes of a leaf whose spec it changes by itself.
-    fn completed() -> Value {
-        json!({
-            "metadata": {
-                "uid": "u-1", "resourceVersion": "7",
-                "labels": {HUB_LABEL: "hub", ROOT_LABEL: "root"},
-                "annotations": {HASH_ANNOTATION: "hash"}},
-            "spec": {"size": "two"}})
-    }
-
-    #[test]
-    fn an_answer_settles_a_leaf_also_after_the_watch_has_told_the_same() {
-        let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
-        let id = Arc::new(ObjectId { kind, namespace: None, name: "settings".to_owned() });
-        let leaf = |hash: &str| {
-            let object = json!({"spec": {"size": "one"}});
-            let leaf = Arc::new(Leaf { object, hash: hash.to_owned() });
-            let want = Desired::Leaf { leaf, on_conflict: OnConflict::Abort };
-            Some(DesiredLeaf { root_uid: "root".into(), revision: 0, desired: want })
-        };
-        for told_before in [false, true] {
-            let mut leaves = Leaves::new("hub".to_owned());
-            leaves.wish(id.clone(), leaf("hash"));
-            if told_before {
-                leaves.observe(&id, &completed(), false);
-                let drift = (Action::Update, vec!["spec.size".to_owned()]);
-                assert_eq!(leaves.action(&id), drift, "nobody knows yet who did that");
-            }
-            leaves.observe(&id, &completed(), true);
-            assert_eq!(leaves.action(&id).0, Action::Keep, "told before: {told_before}");
-        }
-        // What is wished by now is another leaf: what was answered is no drift from that.
-        let mut leaves = Leaves::new("hub".to_owned());
-        leaves.wish(id.clone(), leaf("hash"));
-        leaves.observe(&id, &completed(), false);
-        leaves.wish(id.clone(), leaf("newer"));
-        leaves.observe(&id, &completed(), true);
-        assert_eq!(leaves.action(&id), (Action::Update, Vec::new()));
-    }
-}
+mod tests;

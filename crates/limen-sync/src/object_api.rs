@@ -8,11 +8,13 @@ use kube::Client;
 use limen_core::federated::{Kind, ObjectId};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Deserialize;
-use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::lean::Lean;
+use crate::applied::Applied;
+use crate::fence::Fence;
+use crate::member_error::NotLeading;
+use crate::slim_object::SlimObject;
 
 /// What a path segment or a query value must not hold as it is.
 const ESCAPED: &AsciiSet = &CONTROLS
@@ -30,7 +32,7 @@ const ESCAPED: &AsciiSet = &CONTROLS
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// The name that Limen signs the fields it applies with.
-const FIELD_MANAGER: &str = "limen";
+pub(crate) const FIELD_MANAGER: &str = "limen";
 
 /// A version that no object will ever have: versions are counted from the first write on.
 const NEVER: &str = "9223372036854775807";
@@ -48,6 +50,16 @@ pub struct ObjectApi {
     patience: Duration,
     /// Wakes those who wait before they try again.
     answers: Arc<Notify>,
+    fence: Fence,
+}
+
+/// The version of an object that a write was decided on: a newer one is never written over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Precondition {
+    /// The uid of the object.
+    pub uid: String,
+    /// Its resourceVersion.
+    pub resource_version: String,
 }
 
 /// The path of all that a version of a group has.
@@ -80,7 +92,13 @@ pub(crate) fn escape(text: &str) -> impl std::fmt::Display + '_ {
 impl ObjectApi {
     /// Requests through a client.
     pub fn new(client: Client) -> Self {
-        Self { client, patience: PATIENCE, answers: Arc::default() }
+        Self { client, patience: PATIENCE, answers: Arc::default(), fence: Fence::open() }
+    }
+
+    /// The same, with writes that are sent only while the fence allows them.
+    #[must_use]
+    pub fn with_fence(self, fence: Fence) -> Self {
+        Self { fence, ..self }
     }
 
     /// The same, with another limit to how long a request may go unanswered.
@@ -120,14 +138,50 @@ impl ObjectApi {
     /// A version that no object has is as good as none where there is nothing to compare it with,
     /// and a conflict where there is.
     pub async fn apply_new(&self, id: &ObjectId, object: &Value) -> kube::Result<Option<Value>> {
-        let path = format!("{}?fieldManager={FIELD_MANAGER}&force=true", object_path(id));
-        let body = serde_json::to_vec(&New(object)).map_err(kube::Error::SerdeError)?;
-        let request = request_with(Method::PATCH, &path, Some(APPLY), body)?;
-        match self.in_time(self.client.request::<Lean>(request)).await {
-            Ok(object) => Ok(Some(object.0)),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
+        self.apply_new_with(id, object, &[]).await
+    }
+
+    /// As [`ObjectApi::apply_new`], with annotations that the object does not have by itself.
+    pub(crate) async fn apply_new_with(
+        &self,
+        id: &ObjectId,
+        object: &Value,
+        annotations: &[(&str, String)],
+    ) -> kube::Result<Option<Value>> {
+        let body = Applied { object, uid: None, resource_version: NEVER, annotations };
+        match self.send_applied(id, &body).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if is_conflict(&error) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// As [`ObjectApi::apply`], but only over this version of the object: a conflict (409) if it
+    /// has changed or is gone.
+    pub(crate) async fn apply_over(
+        &self,
+        id: &ObjectId,
+        object: &Value,
+        over: &Precondition,
+        annotations: &[(&str, String)],
+    ) -> kube::Result<Value> {
+        let Precondition { uid, resource_version } = over;
+        let body = Applied { object, uid: Some(uid), resource_version, annotations };
+        self.send_applied(id, &body).await
+    }
+
+    async fn send_applied(&self, id: &ObjectId, body: &Applied<'_>) -> kube::Result<Value> {
+        let path = format!("{}?fieldManager={FIELD_MANAGER}&force=true", object_path(id));
+        let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+        let request = request_with(Method::PATCH, &path, Some(APPLY), body)?;
+        let answer: SlimObject = self.exchange(request).await?;
+        Ok(answer.0)
+    }
+
+    /// The object with its `managedFields`, if it is there.
+    pub(crate) async fn get_managed(&self, id: &ObjectId) -> kube::Result<Option<Value>> {
+        let request = request(Method::GET, &object_path(id), None, None)?;
+        absent_is_none(self.exchange::<Value>(request).await)
     }
 
     /// What an object would look like after [`ObjectApi::apply`].
@@ -155,7 +209,7 @@ impl ObjectApi {
         let namespace = object["metadata"]["namespace"].as_str();
         let path = format!("{}?fieldManager={FIELD_MANAGER}", kind_path(kind, namespace));
         let request = request(Method::POST, &path, Some("application/json"), Some(object))?;
-        self.in_time(self.client.request::<Unread>(request)).await.map(drop)
+        self.exchange::<Unread>(request).await.map(drop)
     }
 
     /// Deletes the object with this uid, and no other of the same name.
@@ -163,6 +217,21 @@ impl ObjectApi {
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions",
             "preconditions": {"uid": uid}, "propagationPolicy": "Background"});
+        let path = object_path(id);
+        let sent = self.send(Method::DELETE, &path, Some("application/json"), Some(&options)).await;
+        absent_is_none(sent).map(drop)
+    }
+
+    /// Deletes this version of an object, and no other: a conflict (409) if it has changed.
+    pub(crate) async fn delete_version(
+        &self,
+        id: &ObjectId,
+        of: &Precondition,
+    ) -> kube::Result<()> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "preconditions": {"uid": of.uid, "resourceVersion": of.resource_version},
+            "propagationPolicy": "Background"});
         let path = object_path(id);
         let sent = self.send(Method::DELETE, &path, Some("application/json"), Some(&options)).await;
         absent_is_none(sent).map(drop)
@@ -209,14 +278,42 @@ impl ObjectApi {
 
     /// The metadata of every object of a kind, without the rest.
     pub async fn list_metadata(&self, kind: &Kind) -> kube::Result<Vec<Value>> {
-        let mut request = request(Method::GET, &kind_path(kind, None), None, None)?;
-        let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        request.headers_mut().insert("accept", http::HeaderValue::from_static(accept));
-        let mut list: Value = self.in_time(self.client.request(request)).await?;
+        let mut list = self.metadata_page(&kind_path(kind, None)).await?;
         match list["items"].take() {
             Value::Array(items) => Ok(items),
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// The metadata of every object of a kind in one namespace.
+    pub(crate) async fn list_metadata_in(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+    ) -> kube::Result<Vec<Value>> {
+        let (mut objects, mut token) = (Vec::new(), String::new());
+        loop {
+            let path = kind_path(kind, Some(namespace));
+            let path = format!("{path}?limit={PAGE}&continue={}", escape(&token));
+            let mut page = self.metadata_page(&path).await?;
+            let Value::Array(items) = page["items"].take() else {
+                return Err(kube::Error::Service(
+                    format!("the answer to {path} is no list").into(),
+                ));
+            };
+            objects.extend(items.into_iter().map(|mut item| item["metadata"].take()));
+            token = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            if token.is_empty() {
+                return Ok(objects);
+            }
+        }
+    }
+
+    async fn metadata_page(&self, path: &str) -> kube::Result<Value> {
+        let mut request = request(Method::GET, path, None, None)?;
+        let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        request.headers_mut().insert("accept", http::HeaderValue::from_static(accept));
+        self.exchange(request).await
     }
 
     /// A GET of any path, as text.
@@ -244,35 +341,19 @@ impl ObjectApi {
         body: Option<&Value>,
     ) -> kube::Result<Value> {
         let request = request(method, path, content_type, body)?;
-        let answer: Lean = self.in_time(self.client.request(request)).await?;
+        let answer: SlimObject = self.exchange(request).await?;
         Ok(answer.0)
     }
-}
 
-/// An object with the version that none has, written without a copy of it: each member gets one.
-struct New<'a>(&'a Value);
-
-impl Serialize for New<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        for (field, value) in self.0.as_object().into_iter().flatten() {
-            match field.as_str() {
-                "metadata" => object.serialize_entry(field, &NewMetadata(value))?,
-                _ => object.serialize_entry(field, value)?,
-            }
+    /// Sends a request; a write only while the fence allows it.
+    async fn exchange<T>(&self, request: Request<Vec<u8>>) -> kube::Result<T>
+    where
+        T: Clone + serde::de::DeserializeOwned,
+    {
+        if *request.method() != Method::GET && !self.fence.allows() {
+            return Err(kube::Error::Service(Box::new(NotLeading)));
         }
-        object.end()
-    }
-}
-
-struct NewMetadata<'a>(&'a Value);
-
-impl Serialize for NewMetadata<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (version, never) = ("resourceVersion".to_owned(), Value::from(NEVER));
-        let given =
-            self.0.as_object().into_iter().flatten().filter(|(field, _)| **field != version);
-        serializer.collect_map(given.chain([(&version, &never)]))
+        self.in_time(self.client.request(request)).await
     }
 }
 
@@ -312,25 +393,15 @@ pub fn is_absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == "NotFound")
 }
 
+/// Whether an API says that an object is not as a write expected it.
+pub(crate) fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
 fn absent_is_none(sent: kube::Result<Value>) -> kube::Result<Option<Value>> {
     match sent {
         Ok(object) => Ok(Some(object)),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_new_object_is_as_given_with_a_version_that_none_has() {
-        let mut object =
-            json!({"metadata": {"name": "a", "resourceVersion": "5"}, "spec": {"x": 1}});
-        let text = serde_json::to_string(&New(&object)).unwrap();
-        object["metadata"]["resourceVersion"] = json!(NEVER);
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), object);
-        assert_eq!(text.matches("resourceVersion").count(), 1, "{text}");
     }
 }

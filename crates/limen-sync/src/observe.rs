@@ -63,7 +63,7 @@ pub async fn observe(
     }
     while let Some((kind, seen)) = news.recv().await {
         let Some((of, _)) = kinds.iter().find(|(_, known)| *known == kind) else { continue };
-        let what = digested(*of, seen);
+        let Some(what) = digested(*of, seen) else { continue };
         let observation = Observation { cluster: cluster.clone(), connection, what };
         if tell.send(observation).await.is_err() {
             return;
@@ -73,9 +73,9 @@ pub async fn observe(
 
 /// What is worth passing on. Every cluster has these kinds, so an endpoint that does not know them
 /// is no member: the kind is lost, and not empty.
-fn digested(kind: SeenKind, seen: Seen) -> Observed {
-    match seen {
-        Seen::State(objects) => {
+fn digested(kind: SeenKind, seen: Seen) -> Option<Observed> {
+    Some(match seen {
+        Seen::State(objects, _) => {
             let digest = |object: &Value| Some((key(object), Digest::of(kind, object)?));
             Observed::State(kind, objects.iter().filter_map(digest).collect())
         }
@@ -88,8 +88,9 @@ fn digested(kind: SeenKind, seen: Seen) -> Observed {
         Seen::Lost(kube::Error::Api(status)) if status.code == 403 && kind == SeenKind::Node => {
             Observed::State(kind, Vec::new())
         }
-        Seen::UnknownKind | Seen::Lost(_) => Observed::Lost(kind),
-    }
+        Seen::Bookmark(_) => return None,
+        Seen::UnknownKind | Seen::OtherVersions(_) | Seen::Lost(_) => Observed::Lost(kind),
+    })
 }
 
 fn key(object: &Value) -> Key {
@@ -108,11 +109,12 @@ mod tests {
 
     #[test]
     fn a_watch_that_fails_is_reported_with_its_kind() {
-        let lost = |kind, seen| matches!(digested(kind, seen), Observed::Lost(of) if of == kind);
+        let lost =
+            |kind, seen| matches!(digested(kind, seen), Some(Observed::Lost(of)) if of == kind);
         assert!(lost(SeenKind::Slice, denied()));
         assert!(lost(SeenKind::Service, Seen::UnknownKind));
         // Without permission to read Nodes there are no node ports.
         let nodes = digested(SeenKind::Node, denied());
-        assert!(matches!(nodes, Observed::State(SeenKind::Node, all) if all.is_empty()));
+        assert!(matches!(nodes, Some(Observed::State(SeenKind::Node, all)) if all.is_empty()));
     }
 }

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use serde_json::Value;
 
-use crate::fault::MemberError;
+use crate::claim::{self, Claim, FoundClaim};
+use crate::member_error::MemberError;
 use crate::object_api::ObjectApi;
 
 const PATIENCE: u64 = 3;
@@ -23,13 +24,18 @@ pub(crate) fn next(beat_from: Instant, now: Instant, every: Duration) -> Instant
     due - Duration::from_nanos(late)
 }
 
-/// What a probe found.
+/// A member, as it describes itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
-    /// The version that the member says it has.
+    /// Its Kubernetes version.
     pub version: String,
     /// Where its nodes are.
     pub nodes: Nodes,
+    /// The uid of its namespace kube-system, which identifies a cluster whatever its name or
+    /// endpoint; unknown if the namespace cannot be read.
+    pub uid: Option<String>,
+    /// The claim of this hub in it.
+    pub claim: Option<Claim>,
 }
 
 /// Where most nodes of a member are.
@@ -41,27 +47,46 @@ pub struct Nodes {
     pub zone: Option<String>,
 }
 
-/// Whether the API answers that it is well.
+/// Whether the API answers that it is healthy.
 pub(crate) async fn healthy(api: &ObjectApi) -> Result<(), MemberError> {
     let answer = tokio::time::timeout(Duration::from_secs(PATIENCE), api.text("/readyz")).await;
     answer.map_err(|_| MemberError::timeout(PATIENCE))?.map(drop).map_err(MemberError::from)
 }
 
-/// What the member is.
-pub(crate) async fn describe(api: &ObjectApi) -> Result<Description, MemberError> {
-    let answer = tokio::time::timeout(Duration::from_secs(PATIENCE), look(api)).await;
+/// Describes the member, with the version of its claim.
+pub(crate) async fn describe(
+    api: &ObjectApi,
+    hub: &str,
+) -> Result<(Description, Option<FoundClaim>), MemberError> {
+    let answer = tokio::time::timeout(Duration::from_secs(PATIENCE), look(api, hub)).await;
     answer.map_err(|_| MemberError::timeout(PATIENCE))?
 }
 
-/// Nodes may be forbidden to us, and then nothing is known of them.
-async fn look(api: &ObjectApi) -> Result<Description, MemberError> {
+/// Nodes and kube-system may be forbidden to us, and then nothing is known of them.
+async fn look(
+    api: &ObjectApi,
+    hub: &str,
+) -> Result<(Description, Option<FoundClaim>), MemberError> {
     let version: Value = serde_json::from_str(&api.text("/version").await?).unwrap_or_default();
     let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
     let nodes = match api.text("/api/v1/nodes?limit=1000").await {
         Ok(text) => nodes(&serde_json::from_str(&text).unwrap_or_default()),
         Err(_) => Nodes::default(),
     };
-    Ok(Description { version, nodes })
+    let uid = match api.text("/api/v1/namespaces/kube-system").await {
+        Ok(text) => {
+            let namespace: Value = serde_json::from_str(&text).unwrap_or_default();
+            namespace["metadata"]["uid"].as_str().map(str::to_owned)
+        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let found = match claim::read(api, hub).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => None,
+        found => found?,
+    };
+    let claim = found.as_ref().map(|found| found.claim.clone());
+    Ok((Description { version, nodes, uid, claim }, found))
 }
 
 fn nodes(list: &Value) -> Nodes {

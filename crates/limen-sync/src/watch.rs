@@ -12,9 +12,9 @@ use limen_core::federated::Kind;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use crate::discovery::lacks;
-use crate::lean::Lean;
+use crate::discovery::{Serving, serving};
 use crate::object_api::{ObjectApi, escape, kind_path, request};
+use crate::slim_object::SlimObject;
 
 /// How long one watch lasts before the next one takes over.
 const LASTING: u64 = 290;
@@ -26,14 +26,19 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 /// What a follower sees.
 #[derive(Debug)]
 pub enum Seen {
-    /// Everything that is there, at the start and whenever the thread was lost.
-    State(Vec<Value>),
+    /// Everything that is there, with the version of the list: at the start, and whenever a watch
+    /// could not go on. It is the truth whatever its version.
+    State(Vec<Value>, String),
     /// An object is new or changed.
     Changed(Value),
     /// An object is gone; this is what it was last.
     Gone(Value),
-    /// The cluster says that it does not know the kind.
+    /// Everything up to this version has been told.
+    Bookmark(String),
+    /// The cluster says that it does not know the kind, in any version.
     UnknownKind,
+    /// The cluster serves the kind in these versions only.
+    OtherVersions(Vec<String>),
     /// The cluster does not answer, or not as it should.
     Lost(kube::Error),
 }
@@ -66,7 +71,7 @@ pub(crate) async fn follow_used(
             Ok((objects, version)) => {
                 pause = Pause::default();
                 let nothing = objects.is_empty();
-                if !tell.say(Seen::State(objects)).await {
+                if !tell.say(Seen::State(objects, version.clone())).await {
                     return;
                 }
                 if nothing && used.wait_for(|used| *used).await.is_err() {
@@ -75,12 +80,20 @@ pub(crate) async fn follow_used(
                 version
             }
             Err(error) => {
-                let unknown = is(&error, 404) && lacks(&api, &kind).await.unwrap_or(false);
-                let seen = if unknown { Seen::UnknownKind } else { Seen::Lost(error) };
+                let serving = match is(&error, 404) {
+                    true => serving(&api, &kind).await.unwrap_or(Serving::Unknown),
+                    false => Serving::Unknown,
+                };
+                let known = matches!(serving, Serving::Absent | Serving::OtherVersions(_));
+                let seen = match serving {
+                    Serving::Absent => Seen::UnknownKind,
+                    Serving::OtherVersions(versions) => Seen::OtherVersions(versions),
+                    Serving::Unknown | Serving::Served => Seen::Lost(error),
+                };
                 if !tell.say(seen).await {
                     return;
                 }
-                match unknown {
+                match known {
                     true => pause.in_full(UNKNOWN).await,
                     false => pause.until_answers(&api).await,
                 }
@@ -88,7 +101,7 @@ pub(crate) async fn follow_used(
             }
         };
         // Watches follow each other from version to version; a list is needed only when one of
-        // them loses the thread.
+        // them ends in an error or goes back.
         loop {
             let (began, before) = (Instant::now(), version.clone());
             let ended = watch_from(&api, &selector, &mut version, &tell).await;
@@ -99,7 +112,7 @@ pub(crate) async fn follow_used(
                 Ok(Ended::NotWanted) => return,
                 Ok(Ended::InTime) if began.elapsed() > AT_ONCE => watch_pause = Pause::default(),
                 Ok(Ended::InTime) => watch_pause.in_full(LEAST).await,
-                Ok(Ended::Compacted) => {
+                Ok(Ended::Compacted | Ended::WentBack) => {
                     watch_pause.in_full(LEAST).await;
                     break;
                 }
@@ -112,6 +125,7 @@ pub(crate) async fn follow_used(
                         return;
                     }
                     watch_pause.until_answers(&api).await;
+                    break;
                 }
             }
         }
@@ -137,6 +151,8 @@ impl Tell {
 enum Ended {
     InTime,
     Compacted,
+    /// A version is lower than one before it: the cluster was restored.
+    WentBack,
     NotWanted,
 }
 
@@ -153,7 +169,7 @@ async fn watch_from(
         escape(version)
     );
     let request = request(Method::GET, &path, None, None)?;
-    let events = api.in_time(api.client().request_events::<Lean>(request)).await?;
+    let events = api.in_time(api.client().request_events::<SlimObject>(request)).await?;
     let mut events = std::pin::pin!(events);
     let limit = Duration::from_secs(LASTING) + GRACE;
     while let Ok(Some(event)) = tokio::time::timeout(limit, events.next()).await {
@@ -161,13 +177,23 @@ async fn watch_from(
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object.0, false),
             WatchEvent::Deleted(object) => (object.0, true),
             WatchEvent::Bookmark(mark) => {
-                *version = mark.metadata.resource_version;
+                let newer = mark.metadata.resource_version;
+                if is_lower(&newer, version) {
+                    return Ok(Ended::WentBack);
+                }
+                version.clone_from(&newer);
+                if !tell.say(Seen::Bookmark(newer)).await {
+                    return Ok(Ended::NotWanted);
+                }
                 continue;
             }
             WatchEvent::Error(status) if status.code == 410 => return Ok(Ended::Compacted),
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
         };
         if let Some(newer) = object["metadata"]["resourceVersion"].as_str() {
+            if is_lower(newer, version) {
+                return Ok(Ended::WentBack);
+            }
             newer.clone_into(version);
         }
         let seen = if gone { Seen::Gone(object) } else { Seen::Changed(object) };
@@ -176,6 +202,12 @@ async fn watch_from(
         }
     }
     Ok(Ended::InTime)
+}
+
+/// Whether one version is before another, where both are numbers.
+fn is_lower(version: &str, than: &str) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    matches!((number(version), number(than)), (Some(a), Some(b)) if a < b)
 }
 
 /// Half of the first pause, in milliseconds: usually, and where the cluster does not know the kind.

@@ -61,7 +61,9 @@ async fn a_kind_is_unknown_only_if_the_cluster_itself_says_what_it_knows() {
         (json!({"/api/v1": resources("configmaps")}), map, false),
         // A cluster.
         (json!({"/apis": groups}), gadget, true),
-        (json!({"/apis": groups}), newer, true),
+        // Another version of the group may have the kind, and cannot be read.
+        (json!({"/apis": groups}), newer, false),
+        (json!({"/apis": groups, "/apis/example.com/v1": resources("gadgets")}), newer, true),
         (json!({"/apis": groups, "/apis/example.com/v1": resources("gadgets")}), widget, true),
         (json!({"/api/v1": resources("secrets")}), map, true),
     ] {
@@ -72,6 +74,18 @@ async fn a_kind_is_unknown_only_if_the_cluster_itself_says_what_it_knows() {
         };
         assert!(fits, "{kind:?} in {documents}: {seen:?}");
     }
+}
+
+#[tokio::test]
+async fn a_kind_in_another_version_is_not_gone() {
+    let documents = json!({
+        "/apis": {"kind": "APIGroupList", "groups": [
+            {"name": "example.com", "versions": [{"version": "v1"}, {"version": "v1beta1"}]}]},
+        "/apis/example.com/v1": {"kind": "APIResourceList", "resources": [{"name": "widgets"}]},
+        "/apis/example.com/v1beta1": {"kind": "APIResourceList", "resources": []}});
+    let seen = first_seen(documents, ("example.com/v2", "Widget", "widgets", true)).await;
+    let Seen::OtherVersions(versions) = seen else { panic!("{seen:?}") };
+    assert_eq!(versions, ["example.com/v1"]);
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ use kube::client::Body;
 use limen_api::LeafState;
 use limen_core::federated::{ObjectId, OnConflict};
 use limen_core::leaf::Leaf;
-use limen_sync::{Desired, DesiredLeaf, MemberNews, ObjectApi, Syncer, SyncerOptions};
+use limen_sync::{
+    Desired, DesiredLeaf, Fence, MemberNews, ObjectApi, Permit, Syncer, SyncerOptions,
+};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -52,15 +54,18 @@ async fn a_conflict_is_said_once_however_often_it_is_tried_again() {
         probe_every: Duration::from_millis(100),
         beat_from: tokio::time::Instant::now(),
         concurrency: 4,
+        fence: Fence::open(),
     };
     let (notices, mut noticed) = mpsc::unbounded_channel();
     let api = ObjectApi::new(kube::Client::new(service, "default"));
     let syncer = Syncer::start(api, options, notices);
+    syncer.permit(permit());
     let namespace = Some("default".to_owned());
     let id = Arc::new(ObjectId { kind, namespace, name: "settings".to_owned() });
-    let leaf = Arc::new(Leaf { object: object(), hash: "hash".to_owned() });
-    let want = Desired::Leaf { leaf, on_conflict: OnConflict::Abort };
-    syncer.desire(id, Some(DesiredLeaf { root_uid: "root-uid".into(), want }));
+    let leaf =
+        Arc::new(Leaf { object: object(), hash: "hash".to_owned(), handed_over: Vec::new() });
+    let want = Desired::Leaf { leaf, on_conflict: OnConflict::Abort, create: true };
+    syncer.desire(id, Some(desired_leaf(want)));
 
     let tried = async {
         let mut tries = 0;
@@ -69,10 +74,18 @@ async fn a_conflict_is_said_once_however_often_it_is_tried_again() {
         }
     };
     tokio::time::timeout(PATIENCE, tried).await.expect("it is not tried again");
-    let notices: Vec<What> =
+    let notices: Vec<MemberNews> =
         std::iter::from_fn(|| noticed.try_recv().ok()).map(|notice| notice.what).collect();
-    let said = |what: &&What| matches!(what, MemberNews::Failed(_, fault) if fault.message.contains("onConflict"));
+    let said = |what: &&MemberNews| matches!(what, MemberNews::Failed(_, fault) if fault.message.contains("onConflict"));
     assert_eq!(notices.iter().filter(said).count(), 1, "{notices:?}");
-    let conflict = |what: &What| matches!(what, MemberNews::Leaf(_, report) if report.state == Some(LeafState::Conflict));
+    let conflict = |what: &MemberNews| matches!(what, MemberNews::Leaf(_, report) if report.state == Some(LeafState::Conflict));
     assert!(notices.iter().any(conflict), "{notices:?}");
+}
+
+fn desired_leaf(desired: Desired) -> DesiredLeaf {
+    DesiredLeaf { root_uid: "root-uid".into(), replaces: None, revision: 1, desired }
+}
+
+fn permit() -> Option<Permit> {
+    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1 })
 }

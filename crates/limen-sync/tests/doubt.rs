@@ -12,7 +12,8 @@ use limen_api::LeafState;
 use limen_core::federated::{Kind, ObjectId, OnConflict};
 use limen_core::leaf::{HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
 use limen_sync::{
-    Desired, DesiredLeaf, MemberEvent, MemberNews, ObjectApi, Report, Syncer, SyncerOptions,
+    Desired, DesiredLeaf, Fence, MemberEvent, MemberNews, ObjectApi, Permit, Report, Syncer,
+    SyncerOptions,
 };
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
@@ -89,6 +90,8 @@ impl Member {
                 self.deletions.acquire().await.unwrap().forget();
                 deleted
             }
+            // The claim.
+            (Method::POST, _) => Some(json!({})),
             (_, true) => self.leaf.lock().unwrap().clone(),
             (_, false) if path.ends_with("/configmaps") => {
                 self.lists.acquire().await.unwrap().forget();
@@ -137,14 +140,16 @@ impl Rig {
             probe_every: Duration::from_millis(100),
             beat_from: tokio::time::Instant::now(),
             concurrency: 4,
+            fence: Fence::open(),
         };
         let (tell, notices) = mpsc::unbounded_channel();
-        Self { member, syncer: Syncer::start(api, options, tell), asked, notices }
+        let syncer = Syncer::start(api, options, tell);
+        syncer.permit(permit());
+        Self { member, syncer, asked, notices }
     }
 
     fn wish(&self, want: Desired) {
-        let wish = DesiredLeaf { root_uid: "root-uid".into(), want };
-        self.syncer.desire(Arc::new(id()), Some(wish));
+        self.syncer.desire(Arc::new(id()), Some(desired_leaf(want)));
     }
 
     /// Lets the member hold a leaf from the start.
@@ -207,8 +212,8 @@ fn leaf() -> Value {
 }
 
 fn wanted() -> Desired {
-    let leaf = Arc::new(Leaf { object: leaf(), hash: "hash".to_owned() });
-    Desired::Leaf { leaf, on_conflict: OnConflict::Abort }
+    let leaf = Arc::new(Leaf { object: leaf(), hash: "hash".to_owned(), handed_over: Vec::new() });
+    Desired::Leaf { leaf, on_conflict: OnConflict::Abort, create: true }
 }
 
 #[tokio::test]
@@ -287,4 +292,12 @@ async fn a_leaf_that_something_holds_is_waited_for_until_it_is_gone() {
     assert!(!rig.nothing_is_said_to_be_there());
     *rig.member.leaf.lock().unwrap() = None;
     rig.said(is_nothing).await;
+}
+
+fn desired_leaf(desired: Desired) -> DesiredLeaf {
+    DesiredLeaf { root_uid: "root-uid".into(), replaces: None, revision: 1, desired }
+}
+
+fn permit() -> Option<Permit> {
+    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1 })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use kube::client::Body;
-use limen_sync::{MemberEvent, MemberNews, ObjectApi, Seen, Syncer, SyncerOptions, follow};
+use limen_sync::{Fence, MemberEvent, MemberNews, ObjectApi, Seen, Syncer, SyncerOptions, follow};
 use tokio::sync::mpsc;
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
@@ -41,8 +41,9 @@ async fn a_list_or_a_watch_that_is_never_answered_is_given_up_and_tried_again() 
         next.expect("nothing happens any more").expect("somebody follows").1
     };
     assert!(matches!(next().await, Seen::Lost(_)), "the list");
-    assert!(matches!(next().await, Seen::State(_)));
+    assert!(matches!(next().await, Seen::State(..)));
     assert!(matches!(next().await, Seen::Lost(_)), "the watch");
+    assert!(matches!(next().await, Seen::State(..)), "a watch that failed is followed by a list");
     assert!(matches!(next().await, Seen::Gone(_)));
     following.abort();
 }
@@ -57,6 +58,7 @@ fn syncer(api: ObjectApi) -> (Syncer, mpsc::UnboundedReceiver<MemberEvent>) {
         probe_every: Duration::from_millis(100),
         beat_from: tokio::time::Instant::now(),
         concurrency: 4,
+        fence: Fence::open(),
     };
     let (tell, notices) = mpsc::unbounded_channel();
     (Syncer::start(api, options, tell), notices)

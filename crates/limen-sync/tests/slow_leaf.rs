@@ -7,7 +7,9 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use limen_core::federated::{ObjectId, OnConflict};
 use limen_core::leaf::Leaf;
-use limen_sync::{Desired, DesiredLeaf, MemberNews, ObjectApi, Syncer, SyncerOptions};
+use limen_sync::{
+    Desired, DesiredLeaf, Fence, MemberNews, ObjectApi, Permit, Syncer, SyncerOptions,
+};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -54,9 +56,11 @@ async fn it_does_not_hurry_the_others_nor_make_them_say_again_what_they_said() {
         probe_every: Duration::from_millis(100),
         beat_from: tokio::time::Instant::now(),
         concurrency: 4,
+        fence: Fence::open(),
     };
     let (notices, mut noticed) = mpsc::unbounded_channel();
     let syncer = Syncer::start(member(writes), options, notices);
+    syncer.permit(permit());
     // What a list says is a reason to look at leaves at once.
     let listed = async {
         while !matches!(noticed.recv().await.expect("somebody speaks").what, MemberNews::Listed(_))
@@ -68,9 +72,9 @@ async fn it_does_not_hurry_the_others_nor_make_them_say_again_what_they_said() {
         let namespace = Some("default".to_owned());
         let id = Arc::new(ObjectId { kind: kind.clone(), namespace, name: name.to_owned() });
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-        let leaf = Arc::new(Leaf { object, hash: "hash".to_owned() });
-        let want = Desired::Leaf { leaf, on_conflict: OnConflict::Abort };
-        syncer.desire(id, Some(DesiredLeaf { root_uid: "root-uid".into(), want }));
+        let leaf = Arc::new(Leaf { object, hash: "hash".to_owned(), handed_over: Vec::new() });
+        let want = Desired::Leaf { leaf, on_conflict: OnConflict::Abort, create: true };
+        syncer.desire(id, Some(desired_leaf(want)));
     }
 
     let mut tries = Vec::new();
@@ -87,9 +91,17 @@ async fn it_does_not_hurry_the_others_nor_make_them_say_again_what_they_said() {
     for (pause, least) in pauses.iter().zip([250, 500, 1000]) {
         assert!(*pause >= Duration::from_millis(least), "{pauses:?}");
     }
-    let notices: Vec<What> =
+    let notices: Vec<MemberNews> =
         std::iter::from_fn(|| noticed.try_recv().ok()).map(|notice| notice.what).collect();
     let said =
-        |what: &&What| matches!(what, MemberNews::Failed(leaf, _) if leaf.name == "rejected");
+        |what: &&MemberNews| matches!(what, MemberNews::Failed(leaf, _) if leaf.name == "rejected");
     assert_eq!(notices.iter().filter(said).count(), 1, "{notices:?}");
+}
+
+fn desired_leaf(desired: Desired) -> DesiredLeaf {
+    DesiredLeaf { root_uid: "root-uid".into(), replaces: None, revision: 1, desired }
+}
+
+fn permit() -> Option<Permit> {
+    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1 })
 }

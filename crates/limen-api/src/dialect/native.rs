@@ -11,7 +11,9 @@ use serde_json::Value;
 use super::Preferences;
 use super::selector::{self, label_selector, placement};
 use super::{DialectError, identity, overrides, preferences, uid};
-use crate::placement_policy::{OnConflictSpec, OnDeleteSpec, PlacementPolicy, RootSelector};
+use crate::placement_policy::{
+    OnConflictSpec, OnDeleteSpec, PlacementPolicy, PlacementPolicySpec, RootSelector,
+};
 use crate::{GATEWAYS, NAMESPACE};
 
 /// Says of one object whether it is to be federated.
@@ -168,14 +170,27 @@ pub fn federate(
         template: object.clone(),
         placement,
         overrides: overrides(spec.map_or(&[], |spec| &spec.overrides), "spec.overrides")?,
-        on_conflict: on_conflict(kind, spec.and_then(|spec| spec.on_conflict)),
+        on_conflict: match on_conflict(kind, spec.and_then(|spec| spec.on_conflict)) {
+            OnConflict::Adopt if spec.is_some_and(|spec| names(spec, object, kind)) => {
+                OnConflict::AdoptNamed
+            }
+            other => other,
+        },
         on_delete: match spec.and_then(|spec| spec.on_delete) {
             Some(OnDeleteSpec::Orphan) => OnDelete::Orphan,
             Some(OnDeleteSpec::Cascade) | None => OnDelete::Cascade,
         },
         waves: waves.collect::<Result<_, _>>()?,
-        retained: Vec::new(),
     })
+}
+
+/// Whether a policy that says Adopt names this very object, by kind and name.
+fn names(spec: &PlacementPolicySpec, object: &Value, kind: &Kind) -> bool {
+    spec.on_conflict == Some(OnConflictSpec::Adopt)
+        && spec.roots.iter().any(|root| {
+            root.kind.as_ref() == Some(&kind.kind)
+                && root.name.as_deref().is_some_and(|name| object["metadata"]["name"] == name)
+        })
 }
 
 /// What is done about objects that a member already has, if nobody says.

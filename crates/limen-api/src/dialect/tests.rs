@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use limen_core::federated::{OnConflict, Placement};
 use limen_core::placement::{ClusterFacts, Clusters};
 use limen_core::plan::plan;
@@ -64,7 +66,8 @@ fn the_three_objects_of_the_seed_give_5_and_10_replicas() {
     let kind = crate::kind(("core.federation.k8s.io/v1alpha1", "FederatedReplicaSet", "x", true));
     let federated =
         three_objects(&federated, Some(&placing), Some(&overriding), &kind, &leaf).unwrap();
-    let plan = plan(&federated, &clusters(&["cluster1", "cluster2", "cluster3"]), "hub");
+    let plan =
+        plan(&federated, &clusters(&["cluster1", "cluster2", "cluster3"]), "hub", &BTreeMap::new());
     let replicas: Vec<_> = plan
         .leaves
         .iter()
@@ -96,7 +99,12 @@ fn an_override_replaces_unless_it_says_otherwise() {
         "overrides": [{"clusterName": "two", "clusterOverrides": [
             {"path": "/data/k", "value": "w"}, {"op": "add", "path": "/data/x", "value": "y"}]}]}});
     let kind = native_kind("ConfigMap");
-    let plan = plan(&one_object(&object, &kind, &kind).unwrap(), &clusters(&["one", "two"]), "hub");
+    let plan = plan(
+        &one_object(&object, &kind, &kind).unwrap(),
+        &clusters(&["one", "two"]),
+        "hub",
+        &BTreeMap::new(),
+    );
     assert_eq!(plan.leaves["one"].object["data"], json!({"k": "v"}));
     assert_eq!(plan.leaves["two"].object["data"], json!({"k": "w", "x": "y"}));
 }

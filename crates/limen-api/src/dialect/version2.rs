@@ -103,7 +103,6 @@ fn federated(
         on_conflict: on_conflict(leaf, None),
         on_delete: OnDelete::Cascade,
         waves: Vec::new(),
-        retained: Vec::new(),
         root,
     })
 }

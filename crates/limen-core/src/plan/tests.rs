@@ -27,7 +27,6 @@ fn federated(api_version: &str, kind: &str, template: Value) -> Federated {
         on_conflict: OnConflict::default(),
         on_delete: OnDelete::default(),
         waves: Vec::new(),
-        retained: Vec::new(),
     }
 }
 
@@ -60,7 +59,7 @@ fn a_leaf_has_what_the_person_wrote_and_nothing_of_the_hub() {
             "status": {"loadBalancer": {}},
         }),
     );
-    let plan = plan(&service, &clusters(&["a"]), "hub-1");
+    let plan = plan(&service, &clusters(&["a"]), "hub-1", &BTreeMap::new());
     let leaf = &plan.leaves["a"];
     assert_eq!(
         leaf.object,
@@ -80,7 +79,7 @@ fn a_leaf_has_what_the_person_wrote_and_nothing_of_the_hub() {
 fn headless_services_stay_headless() {
     let spec = json!({"clusterIP": "None", "clusterIPs": ["None"]});
     let service = federated("v1", "Service", json!({"spec": spec}));
-    let plan = plan(&service, &clusters(&["a"]), "hub");
+    let plan = plan(&service, &clusters(&["a"]), "hub", &BTreeMap::new());
     assert_eq!(plan.leaves["a"].object["spec"], spec);
 }
 
@@ -91,7 +90,7 @@ fn overrides_make_leaves_differ_and_equal_leaves_are_shared() {
         clusters: Placement::Clusters(vec!["b".to_owned()]),
         patch: patch(json!([{"op": "replace", "path": "/spec/replicas", "value": 10}])),
     }];
-    let plan = plan(&deployment, &clusters(&["a", "b", "c"]), "hub");
+    let plan = plan(&deployment, &clusters(&["a", "b", "c"]), "hub", &BTreeMap::new());
     let replicas = |name: &str| plan.leaves[name].object["spec"]["replicas"].clone();
     assert_eq!((replicas("a"), replicas("b"), replicas("c")), (json!(5), json!(10), json!(5)));
     assert!(Arc::ptr_eq(&plan.leaves["a"], &plan.leaves["c"]));
@@ -116,7 +115,7 @@ fn an_override_that_does_not_fit_leaves_its_member_as_it_is() {
             clusters: Placement::Clusters(vec!["b".to_owned()]),
             patch: patch(json!([operation])),
         }];
-        let plan = plan(&deployment, &clusters(&["a", "b"]), "hub");
+        let plan = plan(&deployment, &clusters(&["a", "b"]), "hub", &BTreeMap::new());
         assert_eq!(plan.leaves.keys().collect::<Vec<_>>(), ["a"]);
         let error = plan.refused["b"].to_string();
         assert!(error.contains(reason), "{error}");
@@ -128,7 +127,29 @@ fn the_hash_changes_with_the_content_only() {
     let one = federated("v1", "ConfigMap", json!({"data": {"a": "1", "b": "2"}}));
     let same = federated("v1", "ConfigMap", json!({"data": {"b": "2", "a": "1"}, "status": {}}));
     let other = federated("v1", "ConfigMap", json!({"data": {"a": "1", "b": "3"}}));
-    let hash = |federated| plan(federated, &clusters(&["a"]), "hub").leaves["a"].hash.clone();
+    let hash = |federated| {
+        plan(federated, &clusters(&["a"]), "hub", &BTreeMap::new()).leaves["a"].hash.clone()
+    };
     assert_eq!(hash(&one), hash(&same));
     assert_ne!(hash(&one), hash(&other));
+}
+
+#[test]
+fn handed_over_fields_are_left_out_of_the_leaves_of_their_members_only() {
+    let template = json!({"spec": {"replicas": 5, "paused": false}});
+    let mut deployment = federated("apps/v1", "Deployment", template);
+    deployment.overrides = vec![Override {
+        clusters: Placement::Clusters(vec!["a".to_owned(), "b".to_owned()]),
+        patch: patch(json!([{"op": "replace", "path": "/spec/replicas", "value": 10}])),
+    }];
+    let fields = vec!["/spec/replicas".to_owned()];
+    let handed_over = BTreeMap::from([("b".to_owned(), fields.clone())]);
+    let plan = plan(&deployment, &clusters(&["a", "b", "c"]), "hub", &handed_over);
+    let spec = |name: &str| plan.leaves[name].object["spec"].clone();
+    assert_eq!(spec("a"), json!({"replicas": 10, "paused": false}));
+    assert_eq!(spec("b"), json!({"paused": false}));
+    assert_eq!(spec("c"), json!({"replicas": 5, "paused": false}));
+    assert_eq!(plan.leaves["b"].handed_over, fields);
+    assert!(plan.leaves["a"].handed_over.is_empty());
+    assert_ne!(plan.leaves["a"].hash, plan.leaves["b"].hash);
 }

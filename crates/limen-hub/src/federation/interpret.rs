@@ -218,7 +218,6 @@ fn nowhere(id: &ObjectId, root: &Root) -> Federated {
         on_conflict: OnConflict::Abort,
         on_delete: OnDelete::Cascade,
         waves: Vec::new(),
-        retained: Vec::new(),
     });
     Federated { placement: Placement::Nowhere, ..known }
 }

@@ -50,6 +50,7 @@ impl World {
             self.connect(connections);
         }
         self.plan_dirty();
+        self.give_permits();
         self.end_returns();
     }
 
@@ -98,6 +99,7 @@ impl World {
         member.renewal_error = None;
         member.listed.clear();
         member.unowned.clear();
+        (member.described, member.identity) = (None, None);
         match made.client {
             Err(error) => member.connect_error = Some(error),
             Ok(client) => {
@@ -110,6 +112,7 @@ impl World {
                     probe_every: self.options.probe_every,
                     beat_from: self.started.unwrap_or_else(Instant::now),
                     concurrency: self.options.concurrency,
+                    fence: self.options.fence.clone(),
                 };
                 member.client = Some(client.clone());
                 let syncer = Syncer::start((*client).clone(), options, self.notices.clone());
@@ -166,6 +169,9 @@ impl World {
                     member.returned_after = Some(verdict.judged.since - since);
                 }
                 member.verdict = Some(verdict);
+                if member.away() {
+                    (member.described, member.identity) = (None, None);
+                }
                 if member.away() != was {
                     // What it holds is stale now, or fresh again; deletions may go on.
                     let concerned = self.roots.iter().filter(|(_, root)| {
@@ -179,9 +185,7 @@ impl World {
                 self.record_member(&cluster);
             }
             MemberNews::Described(probed) => {
-                let Some(member) = self.members.get_mut(&cluster) else { return };
-                member.probed = Some(probed);
-                self.record_member(&cluster);
+                self.described(&cluster, probed);
             }
             MemberNews::Inventory { leaves, missing } => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
@@ -205,6 +209,8 @@ impl World {
                 let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
                 self.dirty.extend(concerned);
             }
+            MemberNews::Mark(mark) => self.note_mark(&cluster, mark),
+            MemberNews::Claimed(claim) => self.claimed(&cluster, &claim),
             MemberNews::Lost(kind, error) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 tracing::warn!(%cluster, kind = kind.kind, error, "cannot watch a kind");
@@ -241,7 +247,9 @@ impl World {
             && root.reports.get(cluster).is_some_and(synced) != (synced(&report) && !nothing);
         // A leaf that came or went unasked, the end of a deletion, and any progress of a wave may
         // change what is wished.
+        let of_another = report.held_for.as_deref().is_some_and(|uid| *uid != *root.uid());
         if waves
+            || of_another
             || root.being_deleted()
             || (presence != report.held_for.is_some() && !wanted)
             || sent.is_none()

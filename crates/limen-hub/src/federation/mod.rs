@@ -10,6 +10,7 @@ mod holds;
 mod interpret;
 mod members;
 mod news;
+mod permits;
 mod planning;
 mod questions;
 mod removals;
@@ -29,6 +30,7 @@ use limen_api::PlacementPolicy;
 use limen_api::dialect::Home;
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::lifecycle::Limits;
+use limen_core::mark::Mark;
 use limen_core::placement::Clusters;
 use limen_core::selector::Labels;
 use limen_sync::{Fence, MemberEvent, ObjectApi, Queue, Seen};
@@ -40,6 +42,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::graves::Graves;
 use self::holds::Holds;
 pub(crate) use self::news::secret_data;
+use self::permits::Newer;
 use self::removals::LedgerState;
 use self::scaling::Scaling;
 use crate::clusters::Members;
@@ -146,6 +149,8 @@ enum Record {
     Hold(Arc<str>),
     /// The ledger of removals.
     Ledger,
+    /// The newer state that members carry.
+    Newer,
 }
 
 struct World {
@@ -197,11 +202,20 @@ struct World {
     records_before: Option<BTreeMap<ObjectId, Box<str>>>,
     holds: Holds,
     ledger: LedgerState,
+    /// The highest revision of the hub's store that was seen.
+    revision: u64,
+    /// State that members carry and this hub does not have: nothing is written to members.
+    newer: Option<Newer>,
+    /// The newest mark that a person has decided to overrule.
+    resumed: Option<Mark>,
+    /// Members whose permit is to be considered.
+    permits_due: BTreeSet<Arc<str>>,
     graves: Graves,
 }
 
 impl World {
-    fn new(options: FederationOptions, hub: String) -> Self {
+    fn new(mut options: FederationOptions, hub: String) -> Self {
+        options.api = options.api.with_fence(options.fence.clone());
         // Replaced by the real ones when the task runs.
         let (tell, _) = mpsc::channel(1);
         let (notices, _) = mpsc::unbounded_channel();
@@ -238,6 +252,10 @@ impl World {
             records: Queue::default(),
             holds: Holds::default(),
             ledger: LedgerState::default(),
+            revision: 0,
+            newer: None,
+            resumed: None,
+            permits_due: BTreeSet::new(),
             graves: Graves::default(),
         }
     }

@@ -34,7 +34,8 @@ pub(super) fn own_kinds() -> [Arc<Kind>; 4] {
 impl World {
     pub(super) fn see(&mut self, kind: &Arc<Kind>, seen: Seen) {
         match seen {
-            Seen::State(objects) => {
+            Seen::State(objects, version) => {
+                self.note_revision(&version);
                 let mut before = self.known(kind);
                 for object in objects {
                     let id = identity(&object, kind);
@@ -47,9 +48,16 @@ impl World {
                 self.listed.insert(kind.clone());
                 self.lost_inputs.remove(kind);
             }
-            Seen::Changed(object) => self.changed(kind, object),
+            Seen::Changed(object) => {
+                let version = object["metadata"]["resourceVersion"].as_str();
+                self.note_revision(version.unwrap_or_default());
+                self.changed(kind, object);
+            }
             Seen::Gone(object) => self.gone(&identity(&object, kind)),
             Seen::UnknownKind => drop(self.listed.insert(kind.clone())),
+            Seen::Bookmark(version) => self.note_revision(&version),
+            // The hub is asked for versions that it serves.
+            Seen::OtherVersions(_) => {}
             Seen::Lost(error) => {
                 tracing::warn!(kind = kind.kind, %error, "cannot watch the hub; retrying");
                 if is_input(kind, &self.sources) {
@@ -136,7 +144,22 @@ impl World {
             }
             Some(member) => {
                 let before = leaving(member);
+                let moved = cluster.spec.uid.is_some()
+                    && member
+                        .recorded_uid()
+                        .is_some_and(|known| Some(known) != cluster.spec.uid.as_deref());
                 member.cluster = cluster;
+                if moved {
+                    // Another cluster: nothing that was known of the old one is true of it.
+                    member.tombstones.clear();
+                    (member.connected_with, member.uid) = (None, None);
+                    for root in self.roots.values_mut() {
+                        root.reports.remove(&name);
+                        root.desired.remove(&name);
+                        root.memory.holders.remove(&name);
+                    }
+                    self.dirty.extend(self.roots.keys().cloned());
+                }
                 let relabelled = member.facts != facts || leaving(member) != before;
                 member.facts = facts.clone();
                 if relabelled {
@@ -146,6 +169,7 @@ impl World {
             }
         }
         self.reconnect = true;
+        self.permits_due.insert(name.clone());
         self.record_member(&name);
     }
 
@@ -197,6 +221,9 @@ impl World {
                     self.namespace_dirty(&id.name.clone());
                 }
                 self.namespace_phase(&id.name, &object);
+                if id.name == NAMESPACE {
+                    self.resume_changed(&object);
+                }
             }
             ("", "ConfigMap")
                 if id.namespace.as_deref() == Some(NAMESPACE) && id.name == LEDGER =>

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use limen_api::LeafState;
+use limen_api::{LeafState, Tombstone};
 use limen_core::federated::{Federated, Kind, ObjectId, OnDelete};
 use limen_core::lifecycle::{Cause, Governed};
 use limen_core::merge::{LeafStatus, available, is_terminal};
@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::World;
-use super::tombstones::{last_desire, tombstone};
+use super::tombstones::{last_desire, leaf_of, tombstone};
 use crate::clusters::{Leaving, Member};
 use crate::roots::Root;
 
@@ -211,7 +211,8 @@ impl World {
                     let on_conflict = federated.on_conflict;
                     let leaf = leaf.clone();
                     let desired = Desired::Leaf { leaf, on_conflict, create };
-                    set.insert(name.clone(), root.desire(desired));
+                    let replaces = self.replaces(root, name, member, &federated.leaf);
+                    set.insert(name.clone(), DesiredLeaf { replaces, ..root.desire(desired) });
                 }
                 (None, None) => match before.map(|before| &before.desired) {
                     // Sent already; the member tells when it is done.
@@ -228,6 +229,26 @@ impl World {
         let cause = if *federate == "false" { Cause::Named } else { Cause::Indirect };
         let keeping = root.plan.leaves.len();
         Outlook { set, losing, removal: root.desire(Desired::Nothing), cause, keeping }
+    }
+
+    /// The uid of an earlier root whose leaf a member still holds, if that root is known to be gone
+    /// and its leaf was to go with it.
+    fn replaces(
+        &self,
+        root: &Root,
+        name: &Arc<str>,
+        member: &Member,
+        leaf: &ObjectId,
+    ) -> Option<Arc<str>> {
+        let held = root.reports.get(name)?.held_for.clone()?;
+        if *held == *root.uid() {
+            return None;
+        }
+        let stands = |stone: &Tombstone| {
+            !stone.release && *stone.root_uid == *held && leaf_of(stone) == *leaf
+        };
+        let buried = self.graves.of(&held).is_some_and(stands);
+        (buried || member.tombstones.iter().any(stands)).then_some(held)
     }
 
     /// Sends the desired leaves that differ from those of before. Members that lose their leaf get
@@ -249,7 +270,7 @@ impl World {
         }
         let leaf = Arc::new(self.leaf_of(id));
         for (name, wanted) in &desired {
-            if root.desired.get(name).is_some_and(|before| same(before, wanted)) {
+            if root.desired.get(name).is_some_and(|before| before == wanted) {
                 continue;
             }
             if let Some(syncer) = self.members.get(name).and_then(|member| member.syncer.as_ref()) {
@@ -327,11 +348,6 @@ impl World {
 pub(super) fn may_hold(root: &Root, name: &Arc<str>, member: &Member, kind: &Kind) -> bool {
     let reported = root.reports.get(name).is_some_and(|report| report.held_for.is_some());
     reported || (root.memory.holders.contains(name) && !member.knows(kind))
-}
-
-/// Whether two desired leaves ask for the same: the revision is where they come from.
-fn same(one: &DesiredLeaf, other: &DesiredLeaf) -> bool {
-    one.root_uid == other.root_uid && one.desired == other.desired
 }
 
 /// Whether a report says that the leaf of a member is as it shall be.

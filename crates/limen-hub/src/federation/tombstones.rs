@@ -7,7 +7,12 @@ use limen_sync::{Desired, DesiredLeaf};
 /// What a member is sent for a tombstone.
 pub(super) fn last_desire(tombstone: &Tombstone) -> DesiredLeaf {
     let desired = if tombstone.release { Desired::Orphan } else { Desired::Nothing };
-    DesiredLeaf { root_uid: tombstone.root_uid.as_str().into(), revision: 0, desired }
+    DesiredLeaf {
+        root_uid: tombstone.root_uid.as_str().into(),
+        replaces: None,
+        revision: 0,
+        desired,
+    }
 }
 
 /// The tombstone of a leaf.

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::holds::HoldWrite;
 use super::removals::LEDGER;
 use super::{FIRST_LOOK, GATHER, PATIENCE, Record, UNDER_WAY, World};
-use crate::clusters::{Leaving, Member};
+use crate::clusters::{Leaving, Member, condition};
 use crate::outbox::{Letter, Written, finalizers};
 use crate::setup::cluster_object;
 use crate::traffic::Front;
@@ -28,6 +28,7 @@ enum Outcome {
     Root(Written),
     Hold(kube::Result<Option<Value>>),
     Ledger(u64, kube::Result<()>),
+    Newer(kube::Result<()>),
     Member(Box<ClusterStatus>, kube::Result<Option<Value>>),
     /// The finalizers of a Cluster.
     MemberHeld(kube::Result<Option<Value>>),
@@ -90,6 +91,7 @@ impl World {
                 Record::Policy(key) => self.write_policy(key, writes),
                 Record::Hold(name) => self.write_hold(name, writes),
                 Record::Ledger => self.write_ledger(writes),
+                Record::Newer => self.write_newer(writes),
             };
             if !started {
                 self.records.done(record, false, Instant::now());
@@ -202,6 +204,17 @@ impl World {
             return false;
         }
         let mut status = member.status(limen_sync::clock::now());
+        if let Some(newer) = &self.newer {
+            let before = member.written.as_ref().map_or(&[][..], |written| &written.conditions);
+            let message = format!(
+                "cluster {} carries state {} of a newer hub: this hub was restored or copied; limen resume if it is the right one",
+                newer.cluster, newer.mark
+            );
+            let now = limen_sync::clock::now();
+            let stopped = condition(before, "Writable", "False", "HubSuperseded", &message, now);
+            status.conditions.retain(|known| known.type_ != stopped.type_);
+            status.conditions.push(stopped);
+        }
         self.front.judge(name, &mut status);
         if member.leaving().is_some() {
             let known = self.leaf_kinds().iter().all(|kind| member.knows(kind));
@@ -286,6 +299,21 @@ impl World {
         true
     }
 
+    /// Tells people, on the namespace limen-system, which newer state members carry.
+    fn write_newer(&mut self, writes: &mut JoinSet<Done>) -> bool {
+        let mark = self.newer.as_ref().map(|newer| newer.mark.to_string());
+        let cluster = self.newer.as_ref().map(|newer| newer.cluster.to_string());
+        let patch = json!({"metadata": {"annotations": {
+            "limen.dev/newer-mark": mark, "limen.dev/newer-mark-cluster": cluster}}});
+        let id = cluster_object("v1", "Namespace", "namespaces", NAMESPACE);
+        let api = self.options.api.clone();
+        writes.spawn(async move {
+            let written = api.merge(&id, "", &patch).await.map(drop);
+            Done { record: Record::Newer, outcome: Outcome::Newer(written) }
+        });
+        true
+    }
+
     fn write_ledger(&mut self, writes: &mut JoinSet<Done>) -> bool {
         let version = self.ledger.version;
         if version <= self.ledger.written {
@@ -363,6 +391,10 @@ impl World {
             }
             (Record::Ledger, Outcome::Ledger(_, Err(error))) => {
                 tracing::warn!(%error, "cannot write the ledger of removals; retrying");
+                true
+            }
+            (Record::Newer, Outcome::Newer(Err(error))) => {
+                tracing::warn!(%error, "cannot annotate the namespace {NAMESPACE}; retrying");
                 true
             }
             (Record::Policy((namespace, name)), Outcome::Policy(_, Err(error))) => {

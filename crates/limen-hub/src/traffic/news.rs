@@ -42,7 +42,7 @@ fn key(object: &Value) -> Key {
 impl World {
     pub(super) fn see(&mut self, kind: &Arc<Kind>, seen: Seen) {
         match seen {
-            Seen::State(objects) => {
+            Seen::State(objects, _) => {
                 let mut gone = self.known(&kind.kind);
                 for object in objects {
                     gone.remove(&key(&object));
@@ -67,6 +67,7 @@ impl World {
             Seen::UnknownKind => {
                 tracing::warn!(kind = kind.kind, "the hub does not know the kind; trying again");
             }
+            Seen::Bookmark(_) | Seen::OtherVersions(_) => {}
             Seen::Lost(error) => {
                 tracing::warn!(kind = kind.kind, %error, "the hub cannot be watched; trying again");
             }

@@ -73,16 +73,16 @@ async fn what_is_not_understood_any_more_keeps_what_it_serves() {
     let bad = || ingress("shop", &[HOST, "a..b"]);
     let other = || ingress("other", &[HOST]);
     let mut changed = world();
-    see(&mut changed, "GlobalIngress", Seen::State(vec![global("shop")]));
-    see(&mut changed, "Ingress", Seen::State(vec![good(), other()]));
+    see(&mut changed, "GlobalIngress", Seen::State(vec![global("shop")], String::new()));
+    see(&mut changed, "Ingress", Seen::State(vec![good(), other()], String::new()));
     see(&mut changed, "Ingress", Seen::Changed(bad()));
     // Of hubs that start anew, whatever they read first.
     let mut early = world();
-    see(&mut early, "GlobalIngress", Seen::State(vec![global("shop")]));
-    see(&mut early, "Ingress", Seen::State(vec![bad(), other()]));
+    see(&mut early, "GlobalIngress", Seen::State(vec![global("shop")], String::new()));
+    see(&mut early, "Ingress", Seen::State(vec![bad(), other()], String::new()));
     let mut late = world();
-    see(&mut late, "Ingress", Seen::State(vec![bad(), other()]));
-    see(&mut late, "GlobalIngress", Seen::State(vec![global("shop")]));
+    see(&mut late, "Ingress", Seen::State(vec![bad(), other()], String::new()));
+    see(&mut late, "GlobalIngress", Seen::State(vec![global("shop")], String::new()));
     for mut world in [changed, early, late] {
         assert_eq!(gets(&world, "shop"), [HOST]);
         assert_eq!(gets(&world, "other"), [""; 0]);
@@ -104,8 +104,8 @@ async fn what_is_served_is_nobody_elses_before_its_proof_has_been_looked_for() {
     let (of_shop, of_other) = (proof("shop"), proof("other"));
     world.proving = Some(proving);
     let both = vec![ingress("shop", &[HOST]), ingress("other", &[HOST])];
-    see(&mut world, "Ingress", Seen::State(both));
-    see(&mut world, "GlobalIngress", Seen::State(vec![global("shop")]));
+    see(&mut world, "Ingress", Seen::State(both, String::new()));
+    see(&mut world, "GlobalIngress", Seen::State(vec![global("shop")], String::new()));
 
     world.looked(Looked { proof: of_other, found: true });
     assert_eq!((gets(&world, "shop").len(), gets(&world, "other").len()), (1, 0));

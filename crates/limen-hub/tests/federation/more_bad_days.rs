@@ -196,7 +196,7 @@ async fn roots_that_are_wrong_do_not_hold_up_the_others() {
     }
     let member = rig.member("asia-1").api();
     eventually("what is right is there", async || {
-        let (held, _) = member.list(&right[0].kind, "limen.dev/hub").await.unwrap();
+        let (held, _) = member.list(&right[0].kind, "limen.dev/root-uid").await.unwrap();
         (held.len() == right.len(), format!("{} of {}", held.len(), right.len()))
     })
     .await;

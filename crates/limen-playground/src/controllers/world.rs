@@ -93,7 +93,7 @@ impl World {
     /// Takes in what a watch has seen.
     pub(super) fn see(&mut self, kind: &Arc<Kind>, seen: Seen) {
         match seen {
-            Seen::State(objects) => {
+            Seen::State(objects, _) => {
                 let objects = objects.into_iter().map(|object| (key(&object), object)).collect();
                 self.objects.insert(kind.kind.clone(), objects);
                 self.listed.insert(kind.kind.clone());
@@ -108,7 +108,7 @@ impl World {
                     objects.remove(&key);
                 }
             }
-            Seen::UnknownKind => {}
+            Seen::Bookmark(_) | Seen::UnknownKind | Seen::OtherVersions(_) => {}
             Seen::Lost(error) => tracing::debug!(%error, "{} cannot be watched", kind.plural),
         }
     }

@@ -126,7 +126,7 @@ impl Rig {
                 for _ in 0..missing.max(1) {
                     let Some((_, seen)) = member.seen.recv().await else { return };
                     let objects = match seen {
-                        Seen::State(objects) => objects,
+                        Seen::State(objects, _) => objects,
                         Seen::Changed(object) => vec![object],
                         _ => Vec::new(),
                     };

@@ -6,31 +6,38 @@ use limen_api::why;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct MemberError {
-    /// What kind of trouble it is.
+    /// The kind of failure.
     pub kind: MemberErrorKind,
-    /// What a person reads.
+    /// The message for people.
     pub message: String,
 }
 
-/// What kind of trouble it is.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberErrorKind {
     /// It cannot be reached, or does not answer in time.
     Unreachable,
-    /// It does not know who we are: the credential is wrong or has expired.
+    /// It does not accept the credential: wrong or expired.
     Credential,
-    /// It knows us, and does not let us.
+    /// The credential lacks the permission.
     Forbidden,
     /// It does not take the object: invalid, over quota, or denied by a webhook.
     Rejected,
     /// Something of it is missing: the namespace, or the kind.
     Missing,
-    /// It is in trouble itself, or asks us to slow down.
+    /// It fails by itself, or asks to slow down.
     Busy,
+    /// Nothing was sent: this hub does not hold its lease. Not the member's failure.
+    NotLeading,
 }
 
+/// A write that the fence did not let through.
+#[derive(Debug, thiserror::Error)]
+#[error("this hub no longer leads")]
+pub(crate) struct NotLeading;
+
 impl MemberError {
-    /// Whether it may have been done all the same: nobody said that it was not.
+    /// Whether the request may have taken effect all the same.
     pub(crate) fn leaves_doubt(&self) -> bool {
         matches!(self.kind, MemberErrorKind::Unreachable | MemberErrorKind::Busy)
     }
@@ -44,9 +51,15 @@ impl MemberError {
 
 impl From<kube::Error> for MemberError {
     fn from(error: kube::Error) -> Self {
-        let kube::Error::Api(status) = error else {
-            let message = format!("it cannot be reached: {}", why(&error));
-            return Self { kind: MemberErrorKind::Unreachable, message };
+        let status = match error {
+            kube::Error::Api(status) => status,
+            kube::Error::Service(cause) if cause.is::<NotLeading>() => {
+                return Self { kind: MemberErrorKind::NotLeading, message: cause.to_string() };
+            }
+            error => {
+                let message = format!("it cannot be reached: {}", why(&error));
+                return Self { kind: MemberErrorKind::Unreachable, message };
+            }
         };
         let (kind, what) = match status.code {
             401 => (
@@ -66,5 +79,17 @@ impl From<kube::Error> for MemberError {
             _ => (MemberErrorKind::Rejected, "the cluster does not take it"),
         };
         Self { kind, message: format!("{what}: {}", status.message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_fence_is_not_the_failure_of_the_member() {
+        let error = MemberError::from(kube::Error::Service(Box::new(NotLeading)));
+        assert_eq!(error.kind, MemberErrorKind::NotLeading);
+        assert!(!error.leaves_doubt(), "nothing was sent");
     }
 }

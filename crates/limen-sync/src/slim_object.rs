@@ -1,5 +1,5 @@
-//! Objects as JSON, without `metadata.managedFields`: nobody here reads who owns which field, and
-//! it is half of most objects.
+//! Objects as JSON, without `metadata.managedFields`, which is half of most objects and read for
+//! few of them.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 /// An object, or a list of objects.
 #[derive(Clone)]
-pub(crate) struct Lean(pub(crate) Value);
+pub(crate) struct SlimObject(pub(crate) Value);
 
-impl<'de> Deserialize<'de> for Lean {
+impl<'de> Deserialize<'de> for SlimObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Object).map(|object| Self(Value::Object(object)))
     }
@@ -35,7 +35,7 @@ impl<'de> Visitor<'de> for Object {
                     metadata.map_or(Value::Null, |metadata| Value::Object(metadata.0))
                 }
                 "items" => {
-                    let items: Option<Vec<Lean>> = fields.next_value()?;
+                    let items: Option<Vec<SlimObject>> = fields.next_value()?;
                     items.into_iter().flatten().map(|item| item.0).collect()
                 }
                 _ => fields.next_value()?,
@@ -82,22 +82,22 @@ mod tests {
 
     use super::*;
 
-    fn lean(value: &Value) -> Value {
-        serde_json::from_str::<Lean>(&value.to_string()).unwrap().0
+    fn slim(value: &Value) -> Value {
+        serde_json::from_str::<SlimObject>(&value.to_string()).unwrap().0
     }
 
     #[test]
     fn everything_is_kept_except_who_owns_fields() {
         let object = json!({"kind": "A", "metadata": {"name": "a", "labels": {"b": "c"}},
             "spec": {"managedFields": [1, {"metadata": {"managedFields": []}}]}, "other": null});
-        assert_eq!(lean(&object), object);
+        assert_eq!(slim(&object), object);
         let mut managed = object.clone();
         managed["metadata"]["managedFields"] = json!([{"manager": "limen", "fieldsV1": {}}]);
-        assert_eq!(lean(&managed), object);
+        assert_eq!(slim(&managed), object);
         let list = json!({"metadata": {"resourceVersion": "5"}, "items": [managed, managed]});
         let listed = json!({"metadata": {"resourceVersion": "5"}, "items": [object, object]});
-        assert_eq!(lean(&list), listed);
-        assert_eq!(lean(&json!({"items": null}))["items"], json!([]));
-        assert_eq!(lean(&json!({"metadata": null})), json!({"metadata": null}));
+        assert_eq!(slim(&list), listed);
+        assert_eq!(slim(&json!({"items": null}))["items"], json!([]));
+        assert_eq!(slim(&json!({"metadata": null})), json!({"metadata": null}));
     }
 }

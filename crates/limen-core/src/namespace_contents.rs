@@ -1,0 +1,105 @@
+//! Whether the Namespace of a leaf can be deleted: everything in it goes with it.
+//!
+//! The judgement is over a listing of every kind. Only what this hub put there and is deleting, and
+//! what Kubernetes itself puts into every namespace, may be left in it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::leaf::HUB_LABEL;
+
+/// Everything in a namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NamespaceContents {
+    /// The kind of each object, with its metadata.
+    pub objects: Vec<(String, Value)>,
+    /// Kinds that could not be listed, with the reason.
+    pub unlistable: Vec<String>,
+}
+
+/// The judgement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamespaceVerdict {
+    /// Nothing but what goes anyway: it can be deleted.
+    Empty,
+    /// Objects that are expected to go soon.
+    NotYet(Vec<String>),
+    /// Objects that belong to others, or kinds that cannot be listed.
+    Foreign(Vec<String>),
+}
+
+/// What one object says about its namespace, in order of severity.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Ignored,
+    Pending,
+    Foreign,
+}
+
+/// How deep owners are followed: Kubernetes has chains of three.
+const OWNERS: usize = 8;
+
+impl NamespaceContents {
+    /// Judges the contents for a hub.
+    pub fn verdict(&self, hub: &str) -> NamespaceVerdict {
+        let by_uid: BTreeMap<&str, usize> = (self.objects.iter().enumerate())
+            .filter_map(|(n, (_, metadata))| Some((metadata["uid"].as_str()?, n)))
+            .collect();
+        let mut foreign = self.unlistable.clone();
+        let mut pending = Vec::new();
+        for (n, (kind, metadata)) in self.objects.iter().enumerate() {
+            let name = metadata["name"].as_str().unwrap_or_default();
+            match self.part(n, hub, &by_uid, OWNERS) {
+                Part::Ignored => {}
+                Part::Pending => pending.push(format!("{kind} {name}")),
+                Part::Foreign => foreign.push(format!("{kind} {name}")),
+            }
+        }
+        match (foreign.is_empty(), pending.is_empty()) {
+            (false, _) => NamespaceVerdict::Foreign(foreign),
+            (true, false) => NamespaceVerdict::NotYet(pending),
+            (true, true) => NamespaceVerdict::Empty,
+        }
+    }
+
+    fn part(&self, n: usize, hub: &str, by_uid: &BTreeMap<&str, usize>, depth: usize) -> Part {
+        let (kind, metadata) = &self.objects[n];
+        if is_furniture(kind, metadata) {
+            return Part::Ignored;
+        }
+        let deleting = metadata["deletionTimestamp"].is_string();
+        if metadata["labels"][HUB_LABEL] == hub {
+            return if deleting { Part::Ignored } else { Part::Pending };
+        }
+        let owners = metadata["ownerReferences"].as_array().filter(|owners| !owners.is_empty());
+        let Some(owners) = owners else { return Part::Foreign };
+        if depth == 0 {
+            return Part::Foreign;
+        }
+        let judged = owners.iter().map(|owner| {
+            let listed = owner["uid"].as_str().and_then(|uid| by_uid.get(uid));
+            // The garbage collector is about to take an object that has lost its owner.
+            listed.map_or(Part::Pending, |&owner| self.part(owner, hub, by_uid, depth - 1))
+        });
+        judged.max().unwrap_or(Part::Foreign)
+    }
+}
+
+/// What Kubernetes puts into every namespace.
+fn is_furniture(kind: &str, metadata: &Value) -> bool {
+    let name = metadata["name"].as_str().unwrap_or_default();
+    match kind {
+        "Event" => true,
+        "ConfigMap" => name == "kube-root-ca.crt",
+        "ServiceAccount" => name == "default",
+        "Secret" => {
+            metadata["annotations"]["kubernetes.io/service-account.name"] == "default"
+                && name.starts_with("default-token-")
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! The authority to write to a member: the hub's permit, and the claim in the member.
+//!
+//! ```text
+//! described ──► permit ──► claim written ──► leaves may be written
+//!     ▲                        │
+//!     └──── unhealthy ◄────────┴──── another instance claims: stop
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use limen_core::mark::Mark;
+use tokio::time::Instant;
+
+use crate::claim::{Claim, Claimed, FoundClaim};
+
+/// The least time between two writes of the claim in a steady state.
+const RENEWAL: Duration = Duration::from_secs(10);
+/// The pause after a claim that could not be written.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Permission of the hub to write to a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// The hub instance, which the claim names.
+    pub instance: Arc<str>,
+    /// The epoch, which leaves and claim carry.
+    pub epoch: u64,
+    /// The hub's newest revision.
+    pub revision: u64,
+}
+
+/// A claim to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimWrite {
+    pub(crate) claim: Claim,
+    pub(crate) known: Option<FoundClaim>,
+    pub(crate) approved: Option<String>,
+    /// The permit that it is for.
+    pub(crate) generation: u64,
+}
+
+/// The authority to write to one member.
+#[derive(Default)]
+pub(crate) struct Authority {
+    permit: Option<Permit>,
+    /// Counts permits, so that the answer to a claim of an earlier one is not taken for this one.
+    generation: u64,
+    /// The hub knows what the member is, since it was last away.
+    described: bool,
+    /// The instance that the member was claimed by when it was described.
+    approved: Option<String>,
+    known: Option<FoundClaim>,
+    /// The member carries the claim of this permit.
+    held: bool,
+    writing: bool,
+    not_before: Option<Instant>,
+    /// The highest revision written.
+    written: u64,
+}
+
+impl Authority {
+    /// Whether leaves may be written.
+    pub(crate) fn allows(&self) -> bool {
+        self.described && self.held && self.permit.is_some()
+    }
+
+    /// The epoch that writes carry.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        self.permit.as_ref().map(|permit| permit.epoch)
+    }
+
+    pub(crate) fn set_permit(&mut self, permit: Option<Permit>) {
+        let terms = |permit: &Permit| (permit.instance.clone(), permit.epoch);
+        if self.permit.as_ref().map(terms) != permit.as_ref().map(terms) {
+            self.generation += 1;
+            (self.held, self.not_before, self.writing) = (false, None, false);
+        }
+        self.permit = permit;
+    }
+
+    /// The member was away: it may be another one that comes back.
+    pub(crate) fn revoke(&mut self) {
+        self.set_permit(None);
+        (self.described, self.approved, self.known) = (false, None, None);
+    }
+
+    /// The hub is told what the member is and who claims it.
+    pub(crate) fn describe(&mut self, found: Option<FoundClaim>) {
+        self.described = true;
+        self.approved = found.as_ref().map(|found| found.claim.instance.clone());
+        self.known = found;
+    }
+
+    pub(crate) fn is_described(&self) -> bool {
+        self.described
+    }
+
+    /// The mark of a write of this revision.
+    pub(crate) fn stamp(&mut self, revision: u64) -> Option<Mark> {
+        let permit = self.permit.as_ref()?;
+        self.written = self.written.max(revision);
+        Some(Mark { epoch: permit.epoch, revision })
+    }
+
+    /// When the claim is to be written, unless it is as it should be or being written.
+    pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
+        let wanted = self.wanted().filter(|_| self.described && !self.writing)?;
+        let behind = self.known.as_ref().is_none_or(|known| known.claim.mark < wanted.mark);
+        (!self.held || behind).then(|| self.not_before.unwrap_or(now).max(now))
+    }
+
+    /// Begins to write the claim.
+    pub(crate) fn begin(&mut self) -> Option<ClaimWrite> {
+        let claim = self.wanted()?;
+        self.writing = true;
+        Some(ClaimWrite {
+            claim,
+            known: self.known.clone(),
+            // A claim of this permit is never given up to the instance before it.
+            approved: self.approved.clone().filter(|_| !self.held),
+            generation: self.generation,
+        })
+    }
+
+    /// Takes the outcome of a write; the claim that stops this hub, if there is one.
+    pub(crate) fn finish(
+        &mut self,
+        generation: u64,
+        outcome: Option<Claimed>,
+        now: Instant,
+    ) -> Option<Claim> {
+        if generation != self.generation {
+            return None;
+        }
+        self.writing = false;
+        match outcome {
+            Some(Claimed::Held(found)) => {
+                (self.held, self.not_before) = (true, Some(now + RENEWAL));
+                self.known = Some(found);
+                None
+            }
+            Some(Claimed::Refused(found)) => {
+                self.known = Some(found.clone());
+                self.set_permit(None);
+                Some(found.claim)
+            }
+            None => {
+                self.not_before = Some(now + RETRY);
+                None
+            }
+        }
+    }
+
+    /// A watch shows the claim; the claim that stops this hub, if it does.
+    pub(crate) fn see(&mut self, found: FoundClaim) -> Option<Claim> {
+        if self.known.as_ref().is_some_and(|known| is_older(&found, known)) {
+            return None;
+        }
+        let claim = found.claim.clone();
+        self.known = Some(found);
+        let permit = self.permit.as_ref()?;
+        let approved = self.approved.as_ref().filter(|_| !self.held);
+        if *claim.instance == *permit.instance || Some(&claim.instance) == approved {
+            return None;
+        }
+        self.set_permit(None);
+        Some(claim)
+    }
+
+    /// The claim is gone from the member: it is written again.
+    pub(crate) fn lose(&mut self) {
+        if self.known.take().is_some() {
+            (self.held, self.not_before) = (false, None);
+        }
+    }
+
+    fn wanted(&self) -> Option<Claim> {
+        let permit = self.permit.as_ref()?;
+        let revision = permit.revision.max(self.written);
+        let mark = Mark { epoch: permit.epoch, revision };
+        Some(Claim { instance: permit.instance.to_string(), mark })
+    }
+}
+
+/// Whether a claim was seen in an older version than the known one.
+fn is_older(found: &FoundClaim, known: &FoundClaim) -> bool {
+    let number = |claim: &FoundClaim| claim.version.resource_version.parse::<u64>().ok();
+    found.version.uid == known.version.uid
+        && matches!((number(found), number(known)), (Some(a), Some(b)) if a < b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_api::Precondition;
+
+    fn permit(epoch: u64, revision: u64) -> Option<Permit> {
+        Some(Permit { instance: "ours".into(), epoch, revision })
+    }
+
+    fn found(instance: &str, version: u64, mark: &str) -> FoundClaim {
+        FoundClaim {
+            claim: Claim { instance: instance.to_owned(), mark: mark.parse().unwrap() },
+            version: Precondition { uid: "u".to_owned(), resource_version: version.to_string() },
+        }
+    }
+
+    /// Authority with a permit and a claim in the member.
+    fn granted(now: Instant) -> Authority {
+        let mut authority = Authority::default();
+        authority.describe(Some(found("before", 5, "1.1")));
+        authority.set_permit(permit(2, 10));
+        let write = authority.begin().unwrap();
+        assert_eq!(write.claim, found("ours", 0, "2.10").claim);
+        assert_eq!(write.approved.as_deref(), Some("before"));
+        let held = Claimed::Held(found("ours", 6, "2.10"));
+        assert_eq!(authority.finish(write.generation, Some(held), now), None);
+        authority
+    }
+
+    #[test]
+    fn writing_needs_description_permit_and_claim() {
+        let now = Instant::now();
+        let mut authority = Authority::default();
+        assert!(!authority.allows() && authority.due(now).is_none());
+        authority.set_permit(permit(1, 0));
+        assert!(!authority.allows() && authority.due(now).is_none(), "not described");
+        authority.describe(None);
+        assert!(!authority.allows() && authority.due(now).is_some(), "not claimed");
+        let mut authority = granted(now);
+        assert!(authority.allows());
+        authority.revoke();
+        assert!(!authority.allows());
+        authority.set_permit(permit(2, 10));
+        assert!(!authority.allows(), "not described again");
+    }
+
+    #[test]
+    fn a_claim_is_written_again_only_when_the_revision_has_grown_and_not_at_once() {
+        let now = Instant::now();
+        let mut authority = granted(now);
+        assert_eq!(authority.due(now), None);
+        authority.stamp(9);
+        assert_eq!(authority.due(now), None);
+        authority.stamp(11);
+        assert_eq!(authority.due(now), Some(now + RENEWAL));
+    }
+
+    #[test]
+    fn the_claim_of_another_instance_stops_writes() {
+        let now = Instant::now();
+        let mut authority = granted(now);
+        assert_eq!(authority.see(found("before", 5, "1.1")), None, "an older version");
+        assert!(authority.allows());
+        let other = found("before", 7, "1.2");
+        assert_eq!(authority.see(other.clone()), Some(other.claim));
+        assert!(!authority.allows());
+        let mut authority = granted(now);
+        authority.stamp(11);
+        let write = authority.begin().unwrap();
+        assert_eq!(write.approved, None, "the instance before is approved no longer");
+        let refused = found("copy", 9, "2.11");
+        let outcome = Some(Claimed::Refused(refused.clone()));
+        assert_eq!(authority.finish(write.generation, outcome, now), Some(refused.claim));
+        assert!(!authority.allows());
+    }
+
+    #[test]
+    fn the_answer_for_an_earlier_permit_grants_nothing() {
+        let now = Instant::now();
+        let mut authority = Authority::default();
+        authority.describe(None);
+        authority.set_permit(permit(1, 0));
+        let write = authority.begin().unwrap();
+        authority.set_permit(None);
+        authority.set_permit(permit(2, 0));
+        let held = Claimed::Held(found("ours", 6, "1.0"));
+        authority.finish(write.generation, Some(held), now);
+        assert!(!authority.allows());
+    }
+
+    #[test]
+    fn a_claim_that_is_deleted_is_written_again() {
+        let now = Instant::now();
+        let mut authority = granted(now);
+        authority.lose();
+        assert!(!authority.allows());
+        assert_eq!(authority.due(now), Some(now));
+    }
+}
