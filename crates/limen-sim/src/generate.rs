@@ -132,6 +132,14 @@ fn action(random: &mut Random, elects: bool) -> Action {
         94 => Action::DeleteCluster { cluster: member },
         95 if elects => Action::Suspend { seconds: random.between(5, 40) },
         96 if elects => Action::SecondHub,
+        98 if random.permille(300) => {
+            let resource = text(random.pick(&[
+                "jobs.batch",
+                "configmaps",
+                "horizontalpodautoscalers.autoscaling",
+            ]));
+            Action::Unserve { server: member, resource, seconds: random.between(5, 200) }
+        }
         97 if random.permille(200) => Action::Reset { server: member },
         97 if random.permille(200) => Action::CloneHub,
         _ => Action::Release,

@@ -33,4 +33,5 @@ pub mod wire;
 pub mod world;
 
 mod act;
+mod deeds;
 mod watching;
