@@ -115,7 +115,7 @@ impl Stage {
             Action::Restore { server } => self.restore(server),
             Action::Reset { server } => self.reset(server),
             Action::Unserve { server, resource, seconds } => {
-                self.unserve(server, resource, *seconds)
+                self.unserve(server, resource, *seconds);
             }
             Action::Rival { server, kind, namespace, name, seconds } => {
                 let key = Key::new(plural(kind), namespace, name);
