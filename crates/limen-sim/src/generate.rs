@@ -28,9 +28,9 @@ pub fn generate(seed: u64) -> Scenario {
     scenario.rest = 900;
     let mut now = 5000;
     let focus = Focus {
-        namespace: *random.pick(&NAMESPACES),
-        kind: *random.pick(&KINDS),
-        name: *random.pick(&NAMES),
+        namespace: random.pick::<&str>(&NAMESPACES),
+        kind: random.pick::<&str>(&KINDS),
+        name: random.pick::<&str>(&NAMES),
     };
     let crowd = random.permille(250);
     if crowd {

@@ -105,6 +105,7 @@ fn search(arguments: &Arguments) -> Result<()> {
         requests += outcome.requests;
         millis += outcome.millis;
         let mut laws: Vec<u8> = outcome.violations.iter().map(|found| found.law).collect();
+        laws.sort_unstable();
         laws.dedup();
         for law in laws {
             let count = by_law.entry(law).or_default();
