@@ -8,12 +8,13 @@ use crate::world::HUB;
 const MEMBERS: [&str; 3] = ["africa", "asia", "europe"];
 const NAMESPACES: [&str; 2] = ["blog", "shop"];
 const NAMES: [&str; 3] = ["one", "two", "web"];
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 9] = [
     "ConfigMap",
     "ConfigMap",
     "Secret",
     "Service",
     "Ingress",
+    "Deployment",
     "Deployment",
     "Job",
     "HorizontalPodAutoscaler",
@@ -26,6 +27,11 @@ pub fn generate(seed: u64) -> Scenario {
     scenario.elects = random.permille(200);
     scenario.rest = 900;
     let mut now = 5000;
+    let focus = Focus {
+        namespace: random.pick::<&str>(&NAMESPACES),
+        kind: random.pick::<&str>(&KINDS),
+        name: random.pick::<&str>(&NAMES),
+    };
     let crowd = random.permille(250);
     if crowd {
         let namespace = (*random.pick(&NAMESPACES)).to_owned();
@@ -40,16 +46,29 @@ pub fn generate(seed: u64) -> Scenario {
             3 | 4 => random.between(1000, 15_000),
             _ => random.between(10_000, 120_000),
         };
-        let action = action(&mut random, scenario.elects);
+        let action = action(&mut random, &focus, scenario.elects);
         scenario.actions.push((now, action));
     }
     scenario
 }
 
-fn action(random: &mut Random, elects: bool) -> Action {
+/// What a history is mostly about: accidents need several things to happen to one object.
+struct Focus {
+    namespace: &'static str,
+    kind: &'static str,
+    name: &'static str,
+}
+
+fn action(random: &mut Random, focus: &Focus, elects: bool) -> Action {
     let text = |text: &&str| (*text).to_owned();
-    let namespace = text(random.pick(&NAMESPACES));
-    let (kind, name) = (text(random.pick(&KINDS)), text(random.pick(&NAMES)));
+    let mut namespace = text(random.pick(&NAMESPACES));
+    let (mut kind, mut name) = (text(random.pick(&KINDS)), text(random.pick(&NAMES)));
+    if random.permille(700) {
+        namespace = text(&focus.namespace);
+    }
+    if random.permille(450) {
+        (kind, name) = (text(&focus.kind), text(&focus.name));
+    }
     let member = text(random.pick(&MEMBERS));
     let revision = u32::try_from(random.below(6)).unwrap_or_default();
     match random.below(100) {
@@ -132,6 +151,14 @@ fn action(random: &mut Random, elects: bool) -> Action {
         94 => Action::DeleteCluster { cluster: member },
         95 if elects => Action::Suspend { seconds: random.between(5, 40) },
         96 if elects => Action::SecondHub,
+        98 if random.permille(300) => {
+            let resource = text(random.pick(&[
+                "jobs.batch",
+                "configmaps",
+                "horizontalpodautoscalers.autoscaling",
+            ]));
+            Action::Unserve { server: member, resource, seconds: random.between(5, 200) }
+        }
         97 if random.permille(200) => Action::Reset { server: member },
         97 if random.permille(200) => Action::CloneHub,
         _ => Action::Release,
@@ -150,7 +177,7 @@ fn policy(random: &mut Random, namespace: String) -> Action {
         _ if random.permille(500) => Placement::Malformed,
         _ => Placement::Broken,
     };
-    let waves = match random.permille(250) {
+    let waves = match random.permille(400) {
         true => {
             vec![vec![MEMBERS[0].to_owned()], vec![MEMBERS[1].to_owned(), MEMBERS[2].to_owned()]]
         }

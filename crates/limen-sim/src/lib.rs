@@ -15,6 +15,7 @@
 
 pub mod actor;
 pub mod api;
+pub mod directed;
 pub mod generate;
 pub mod hub;
 pub mod laws;
@@ -22,7 +23,6 @@ pub mod members;
 pub mod network;
 pub mod people;
 pub mod random;
-pub mod rows;
 pub mod run;
 pub mod scenario;
 pub mod selection;
@@ -33,4 +33,5 @@ pub mod wire;
 pub mod world;
 
 mod act;
+mod deeds;
 mod watching;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Parser;
+use limen_sim::directed::DIRECTED;
 use limen_sim::generate::generate;
 use limen_sim::laws::{LAWS, Laws};
-use limen_sim::rows::ROWS;
 use limen_sim::run::{Outcome, run};
 use limen_sim::scenario::Scenario;
 use limen_sim::shrink::shrink;
@@ -63,9 +63,9 @@ fn main() -> Result<()> {
 
 /// Runs directed scenarios, and prints what each breaks.
 fn directed(arguments: &Arguments, name: &str) -> Result<()> {
-    let chosen: Vec<_> = ROWS.iter().filter(|row| name == "all" || row.0 == name).collect();
+    let chosen: Vec<_> = DIRECTED.iter().filter(|known| name == "all" || known.0 == name).collect();
     if chosen.is_empty() {
-        let known: Vec<_> = ROWS.iter().map(|row| row.0).collect();
+        let known: Vec<_> = DIRECTED.iter().map(|known| known.0).collect();
         bail!("unknown scenario {name}; known are all, {}", known.join(", "));
     }
     let mut broken = 0;
@@ -105,6 +105,7 @@ fn search(arguments: &Arguments) -> Result<()> {
         requests += outcome.requests;
         millis += outcome.millis;
         let mut laws: Vec<u8> = outcome.violations.iter().map(|found| found.law).collect();
+        laws.sort_unstable();
         laws.dedup();
         for law in laws {
             let count = by_law.entry(law).or_default();

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::act::{Stage, join};
+use crate::act::Stage;
 use crate::api::{Kinds, Server};
+use crate::deeds::join;
 use crate::laws::{Laws, Violation};
 use crate::members;
 use crate::network::Weather;

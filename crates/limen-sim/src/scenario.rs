@@ -144,6 +144,11 @@ pub enum Action {
     Compact {
         server: String,
     },
+    Unserve {
+        server: String,
+        resource: String,
+        seconds: u64,
+    },
     Cut {
         server: String,
         requests: bool,
@@ -252,6 +257,9 @@ impl fmt::Display for Action {
             Self::Restore { server } => write!(f, "{server} is restored from its backup"),
             Self::Reset { server } => {
                 write!(f, "{server} is replaced by a new cluster behind the same endpoint")
+            }
+            Self::Unserve { server, resource, seconds } => {
+                write!(f, "{server} does not serve {resource} for {seconds} s")
             }
             Self::Compact { server } => write!(f, "{server} compacts its log"),
             Self::Cut { server, requests, answers, seconds } => {

@@ -1,8 +1,8 @@
 //! What the hub must never do, searched by the simulator.
 
+use limen_sim::directed::DIRECTED;
 use limen_sim::generate::generate;
 use limen_sim::laws::Laws;
-use limen_sim::rows::ROWS;
 use limen_sim::run::run;
 use limen_sim::trace::condensed;
 
@@ -22,7 +22,7 @@ fn a_fixed_set_of_seeds_breaks_no_law() {
 #[ignore = "the hub breaks laws"]
 fn no_directed_scenario_breaks_a_law() {
     let mut broken = Vec::new();
-    for (name, laws, scenario) in ROWS {
+    for (name, laws, scenario) in DIRECTED {
         let outcome = run(&scenario(), Laws::new(laws.iter().copied()));
         if !outcome.violations.is_empty() {
             let trace = condensed(&outcome.trace).join("\n  ");

@@ -89,8 +89,13 @@ impl Laws {
     /// Whether a root was deleted by name, together with no more than a person deletes by hand.
     fn is_everyday_deletion(&self, root: &RootTruth) -> bool {
         let Some((at, Deletion::Named)) = root.deleted else { return false };
+        // A Namespace counts with all that is in it.
+        let namespace = match &*root.key.resource {
+            "namespaces" => &root.key.name,
+            _ => &root.key.namespace,
+        };
         let together = self.truth.roots.values().filter(|other| {
-            other.key.namespace == root.key.namespace
+            other.key.namespace == *namespace
                 && other.deleted.is_some_and(|(other, _)| other.abs_diff(at) <= NAMED)
         });
         together.count() <= FLOOR

@@ -60,7 +60,12 @@ impl Laws {
             else {
                 continue;
             };
+            let finished = owners.iter().any(|uid| {
+                self.truth.finished_jobs.contains(&((*uid).to_owned(), member.identity()))
+            });
             match member.get(&root.key) {
+                // A Job that has run is not run again.
+                None if finished => {}
                 None => found.push(format!(
                     "{} is said to be Synced in {cluster}, and is not there",
                     root.key

@@ -4,10 +4,10 @@ use crate::scenario::{Action, Guise, Meddling, Placement, Scenario};
 use crate::world::HUB;
 
 /// A directed scenario: its name, the laws that are at stake, and the history.
-pub type Row = (&'static str, &'static [u8], fn() -> Scenario);
+pub type Directed = (&'static str, &'static [u8], fn() -> Scenario);
 
 /// Every directed scenario.
-pub const ROWS: &[Row] = &[
+pub const DIRECTED: &[Directed] = &[
     ("namespace-with-foreign-objects", &[2], namespace_with_foreign_objects),
     ("namespace-with-many-roots", &[4, 5], namespace_with_many_roots),
     ("orphans-in-a-deleted-namespace", &[3], orphans_in_a_deleted_namespace),
