@@ -68,12 +68,13 @@ async fn run(shared: Shared, id: u32, store: String, elects: bool) {
     let client = Wire::client(&shared, id, &store, "");
     let mut election = Election::new(client.clone(), identity(id));
     loop {
-        if elects {
-            election.win().await;
+        match elects {
+            true => election.win().await,
+            false => election.seize().await,
         }
-        let federation = start(&shared, id, ObjectApi::new(client.clone())).await;
+        let federation = start(&shared, id, ObjectApi::new(client.clone()), &election).await;
         if !elects {
-            return std::future::pending().await;
+            match election.keep_seized().await {}
         }
         election.keep().await;
         resumed(&shared, id).await;
@@ -98,9 +99,12 @@ async fn resumed(shared: &Shared, id: u32) {
     }
 }
 
-async fn start(shared: &Shared, id: u32, api: ObjectApi) -> Federation {
+async fn start(shared: &Shared, id: u32, api: ObjectApi, election: &Election) -> Federation {
     loop {
         let mut options = FederationOptions::new(api.clone(), Home::Embedded);
+        options.fence = election.fence();
+        options.epoch = election.epoch();
+        election.identity().clone_into(&mut options.instance);
         let wires = shared.clone();
         options.connections = Connections::with_connector(Arc::new(move |cluster, _| {
             let name = cluster.metadata.name.clone().unwrap_or_default();

@@ -67,6 +67,13 @@ impl DesiredLeaf {
         }
     }
 
+    /// From here on it is kept where it is, and not created.
+    pub(crate) fn keep_only(&mut self) {
+        if let Desired::Leaf { create, .. } = &mut self.desired {
+            *create = false;
+        }
+    }
+
     /// The leaf, if it shall be there.
     pub(crate) fn leaf(&self) -> Option<&Arc<Leaf>> {
         match &self.desired {

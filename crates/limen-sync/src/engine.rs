@@ -71,6 +71,8 @@ pub(crate) struct Engine {
     reachable: bool,
     /// The last probe was answered.
     answered: bool,
+    /// Something is amiss: probe at once.
+    suspect: bool,
 }
 
 type Done = (Arc<ObjectId>, Result<Outcome, MemberError>);
@@ -111,6 +113,7 @@ impl Engine {
             // Until the first probe says otherwise; a wrong guess costs one failed request.
             reachable: true,
             answered: true,
+            suspect: false,
         }
     }
 
@@ -125,6 +128,9 @@ impl Engine {
         }
         loop {
             self.start_work(&mut work);
+            if std::mem::take(&mut self.suspect) {
+                next_probe = Instant::now();
+            }
             if !probing && next_probe <= Instant::now() {
                 let SyncerOptions { beat_from, probe_every, .. } = self.options;
                 next_probe = probe::next(beat_from, Instant::now(), probe_every);

@@ -8,6 +8,7 @@ use limen_api::LeafState;
 use limen_core::corrections::{Correction, Corrections};
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::mark::Mark;
+use limen_core::merge::is_terminal;
 use limen_core::reconcile::{Action, Held, decide, differences, fenced};
 use serde_json::Value;
 
@@ -63,6 +64,8 @@ pub(crate) struct Leaves {
     corrections: BTreeMap<Arc<ObjectId>, Corrections>,
     /// Leaves that are left to another manager, with the message.
     yielded: BTreeMap<Arc<ObjectId>, String>,
+    /// Leaves that have reached a terminal state, with the uid of their root: not created again.
+    ended: BTreeMap<Arc<ObjectId>, Arc<str>>,
 }
 
 impl Leaves {
@@ -80,6 +83,7 @@ impl Leaves {
             told: BTreeMap::new(),
             corrections: BTreeMap::new(),
             yielded: BTreeMap::new(),
+            ended: BTreeMap::new(),
         }
     }
 
@@ -91,7 +95,12 @@ impl Leaves {
         self.epoch = epoch;
     }
 
-    pub(crate) fn desire(&mut self, id: Arc<ObjectId>, desired: Option<DesiredLeaf>) {
+    pub(crate) fn desire(&mut self, id: Arc<ObjectId>, mut desired: Option<DesiredLeaf>) {
+        if let Some(desired) = &mut desired
+            && self.ended.get(&id) == Some(&desired.root_uid)
+        {
+            desired.keep_only();
+        }
         let before = self.desired.get(&id);
         if before.is_some() && before == desired.as_ref() {
             self.desired.extend(desired.map(|desired| (id, desired)));
@@ -211,6 +220,13 @@ impl Leaves {
             (Some(generation), Some(seen)) => seen >= generation,
             _ => true,
         };
+        if let Some(root_uid) = held.root_uid.as_deref()
+            && status.as_ref().is_some_and(|status| is_terminal(&id.kind, status))
+        {
+            self.ended.insert(id.clone(), root_uid.into());
+            let desired = self.desired.get_mut(id).filter(|desired| *desired.root_uid == *root_uid);
+            desired.into_iter().for_each(DesiredLeaf::keep_only);
+        }
         self.held.insert(Arc::clone(id), Entry { held, settled, drift, status, observed });
         self.unconfirmed.remove(id);
         self.refused.remove(id);

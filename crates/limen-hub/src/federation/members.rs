@@ -238,9 +238,9 @@ impl World {
         let sent = root.desired.get(cluster);
         let wanted = sent.is_some_and(|sent| matches!(sent.desired, Desired::Leaf { .. }));
         let ended = report.status.as_ref().is_some_and(|status| is_terminal(&leaf.kind, status));
-        if ended && report.held_for.as_deref() == Some(root.uid()) {
-            root.memory.ended_in.insert(cluster.clone());
-        }
+        let ended = ended
+            && report.held_for.as_deref() == Some(root.uid())
+            && root.memory.ended_in.insert(cluster.clone());
         let is_scaler = leaf.kind.kind == "HorizontalPodAutoscaler";
         let synced = |report: &Report| report.state == Some(LeafState::Synced);
         let rescaled = is_scaler
@@ -249,6 +249,7 @@ impl World {
         // change what is wished.
         let of_another = report.held_for.as_deref().is_some_and(|uid| *uid != *root.uid());
         if waves
+            || ended
             || of_another
             || root.being_deleted()
             || (presence != report.held_for.is_some() && !wanted)

@@ -127,6 +127,10 @@ impl Engine {
             let cluster = &self.options.cluster;
             tracing::debug!(%cluster, kind = kind.kind, error = message, "watch lost");
             self.say(MemberNews::Lost(kind.clone(), message));
+            // A broken watch may be all that tells of another cluster behind the same endpoint.
+            self.authority.revoke();
+            self.leaves.set_epoch(None);
+            self.suspect = true;
         }
     }
 
