@@ -7,6 +7,7 @@ use limen_api::{GovernedBy, LeafReport, LeafState, NAMESPACE, OnDeleteSpec};
 use limen_core::federated::{Kind, ObjectId, OnDelete};
 use limen_core::lifecycle::Governed;
 use limen_core::merge::{LeafStatus, merge};
+use limen_sync::Desired;
 use serde_json::{Value, json};
 
 use crate::clusters::Members;
@@ -210,6 +211,13 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
         _ if planned => (LeafState::Pending, String::new()),
         _ => return None,
     };
+    let sent = root.desired.get(name).map(|sent| &sent.desired);
+    let kept_only = matches!(sent, Some(Desired::Leaf { create: false, .. }));
+    let held = report.is_some_and(|report| report.held_for.is_some());
+    let message = match kept_only && !held && message.is_empty() {
+        true => "finished; it is not created again".to_owned(),
+        false => message,
+    };
     let message = match (message.is_empty(), away) {
         (true, true) if state != LeafState::Synced => "the cluster cannot be reached".to_owned(),
         _ => message,
@@ -219,7 +227,7 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
         state,
         message,
         since: None,
-        ended: root.memory.ended_in.contains(name),
+        ended: root.memory.ended_in.contains(name) || kept_only,
         stale: away,
         status: report.and_then(|report| report.status.as_deref().cloned()),
     })

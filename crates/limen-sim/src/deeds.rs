@@ -89,7 +89,8 @@ pub(crate) fn people_act(world: &mut World, action: &Action) {
             world.change(server, |api, _| {
                 ensure_namespace(api, namespace);
                 let key = Key::new(plural(kind), namespace, name);
-                if api.get(&key).is_none() {
+                let home = api.get(&Key::new("namespaces", "", namespace));
+                if api.get(&key).is_none() && !home.is_some_and(is_terminating) {
                     api.put_as(&person, &key, object, "helm");
                 }
             });

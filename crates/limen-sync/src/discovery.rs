@@ -79,9 +79,13 @@ pub(crate) async fn listable_kinds(api: &ObjectApi) -> kube::Result<Listable> {
         found.unreadable.push("/apis is no list of API groups".to_owned());
         return Ok(found);
     };
-    let preferred =
-        |group: &Value| group["preferredVersion"]["groupVersion"].as_str().map(str::to_owned);
-    let versions = std::iter::once("v1".to_owned()).chain(groups.iter().filter_map(preferred));
+    // A kind may be served in another version than the preferred one only.
+    let mut versions = vec!["v1".to_owned()];
+    for group in groups {
+        for version in group["versions"].as_array().into_iter().flatten() {
+            versions.extend(version["groupVersion"].as_str().map(str::to_owned));
+        }
+    }
     for api_version in versions {
         let path = match api_version.contains('/') {
             true => format!("/apis/{api_version}"),
@@ -100,9 +104,17 @@ pub(crate) async fn listable_kinds(api: &ObjectApi) -> kube::Result<Listable> {
             found.unreadable.push(format!("{path} is no list of resources"));
             continue;
         };
-        found
-            .kinds
-            .extend(resources.iter().filter_map(|resource| listable(resource, &api_version)));
+        for kind in resources.iter().filter_map(|resource| listable(resource, &api_version)) {
+            if !found.kinds.contains(&kind) {
+                found.kinds.push(kind);
+            }
+        }
+    }
+    // Every cluster has these: without them something else answers in its place.
+    let has =
+        |name: &str| found.kinds.iter().any(|kind| kind.group().is_empty() && kind.plural == name);
+    if !["configmaps", "secrets"].into_iter().all(has) {
+        found.unreadable.push("discovery lists no ConfigMaps and Secrets".to_owned());
     }
     Ok(found)
 }

@@ -26,6 +26,10 @@ impl World {
             }
             return None;
         }
+        // A Namespace is emptied on the hub first: its leaf goes when nothing is left in it.
+        if id.kind.group().is_empty() && id.kind.kind == "Namespace" && self.has_roots(&id.name) {
+            return None;
+        }
         let on_delete = *root.deleting.get_or_insert(root.on_delete());
         let orphan = on_delete == OnDelete::Orphan;
         let leaf = self.leaf_of(id);
@@ -52,6 +56,28 @@ impl World {
             None => Cause::Named,
         };
         Some(Outlook { set, losing, removal, cause, keeping: 0 })
+    }
+
+    /// Whether roots of a namespace may still have leaves.
+    fn has_roots(&self, namespace: &str) -> bool {
+        let inside = |(id, root): (&Arc<ObjectId>, &Root)| {
+            id.namespace.as_deref() == Some(namespace) && root.has_finalizer()
+        };
+        self.roots.iter().any(inside)
+    }
+
+    /// A root is gone: the Namespace that waited for it may go on.
+    pub(super) fn namespace_emptied(&mut self, id: &ObjectId) {
+        let Some(namespace) =
+            id.namespace.as_ref().filter(|name| self.terminating.contains_key(*name))
+        else {
+            return;
+        };
+        let is_home = |home: &&Arc<ObjectId>| {
+            home.kind.group().is_empty() && home.kind.kind == "Namespace" && home.name == *namespace
+        };
+        let home = self.roots.keys().find(is_home).cloned();
+        self.dirty.extend(home);
     }
 
     /// Notes what is left in members, with tombstones for those that are away.

@@ -75,6 +75,21 @@ impl Holds {
         entry.map_or(Standing::Free, |entry| entry.set.standing(root_uid, losing))
     }
 
+    /// The members whose leaves of a root wait.
+    pub(super) fn clusters(&self, root_uid: &str) -> BTreeSet<Arc<str>> {
+        let entry = self.removals.get(root_uid).and_then(|name| self.sets.get(name));
+        let held = entry.and_then(|entry| entry.set.roots.get(root_uid));
+        held.map(|held| held.clusters.clone()).unwrap_or_default()
+    }
+
+    /// Whether removals of a root wait because of something else than its deletion.
+    pub(super) fn is_indirect(&self, root_uid: &str) -> bool {
+        let entry = self.removals.get(root_uid).and_then(|name| self.sets.get(name));
+        entry.is_some_and(|entry| {
+            !matches!(entry.reason, HoldReason::MassDeletion | HoldReason::NamespaceDeleted)
+        })
+    }
+
     /// The hold that removals of a root wait in, and what it says.
     pub(super) fn of_removal(&self, root_uid: &str) -> Option<(Arc<str>, String)> {
         self.told(self.removals.get(root_uid)?)
@@ -208,6 +223,11 @@ impl Holds {
                 name
             }
         };
+        // A root waits in one hold at a time.
+        if reason != HoldReason::PolicyGone && self.removals.get(uid).is_some_and(|at| *at != name)
+        {
+            self.follow(uid, &BTreeSet::new());
+        }
         let Some(entry) = self.sets.get_mut(&name) else { return };
         let uid: Arc<str> = uid.into();
         accident.clone_into(&mut entry.accident);

@@ -38,6 +38,11 @@ impl World {
             self.started = Some(Instant::now());
             self.remember_records();
             self.count_terminating();
+            // Held leaves are presumed to be there until their members have listed them.
+            for root in self.roots.values_mut() {
+                let held = self.holds.clusters(root.uid());
+                root.memory.holders.extend(held);
+            }
             self.holds.retain(|uid, id| {
                 let known = self.roots.get(id).is_some_and(|root| root.uid() == uid);
                 let buried = |stone: &Tombstone| stone.root_uid == uid;

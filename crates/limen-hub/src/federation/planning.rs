@@ -75,6 +75,7 @@ impl World {
     pub(super) fn root_gone(&mut self, id: &ObjectId) {
         let Some(root) = self.roots.remove(id) else { return };
         self.scaling_gone(id);
+        self.namespace_emptied(id);
         self.record_policy(id, root.policy.as_deref());
         self.forget_holds(root.uid());
         let leaf = Arc::new(self.leaf_of(id));
@@ -161,19 +162,19 @@ impl World {
         let federated = Arc::new(federated);
         root.plan = plan(&federated, &self.clusters, &self.hub, &self.handed_over(&federated.leaf));
         root.federated = Ok(federated.clone());
-        if !root.has_finalizer() {
-            // Leaves come after the finalizer, so that none can be forgotten.
-            if !root.plan.leaves.is_empty() {
-                self.record_now(id);
-            }
-            return None;
-        }
         if !root.ended && (root.policy.is_some() || root.memory.governed.is_none()) {
             root.memory.on_delete = Some(federated.on_delete);
             if let Some(policy) = &root.policy {
                 let placed = root.plan.leaves.keys().cloned().collect();
                 root.memory.governed = Some(Governed { policy: policy.clone(), placed });
             }
+        }
+        if !root.has_finalizer() {
+            // Leaves come after the finalizer, so that none can be forgotten.
+            if !root.plan.leaves.is_empty() {
+                self.record_now(id);
+            }
+            return None;
         }
         Some(self.placement_outlook(root, &federated))
     }

@@ -141,7 +141,13 @@ impl World {
             }
             _ => BTreeSet::new(),
         };
-        match self.holds.standing(&uid, &rest) {
+        let by_name = outlook.cause == Cause::Named && root.being_deleted();
+        let standing = match by_name && self.holds.is_indirect(&uid) {
+            // A person who deletes a held root by name means it.
+            true => Standing::Free,
+            false => self.holds.standing(&uid, &rest),
+        };
+        match standing {
             Standing::Free => root.hold = None,
             Standing::Waits => {
                 root.hold = self.holds.of_removal(&uid);

@@ -153,8 +153,10 @@ impl World {
 
     fn letter(&self, id: &Arc<ObjectId>, root: &Root, now: &str) -> Letter {
         let mut letter = Letter::default();
-        let concerned =
-            root.has_finalizer() || !root.plan.leaves.is_empty() || root.federated.is_err();
+        let concerned = root.has_finalizer()
+            || !root.plan.leaves.is_empty()
+            || root.memory.governed.is_some()
+            || root.federated.is_err();
         let empty_error = root.federated.as_ref().is_err_and(String::is_empty);
         if !concerned || empty_error {
             return letter;

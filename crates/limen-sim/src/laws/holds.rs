@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::removal::{FLOOR, NAMED};
 use super::{Laws, Scene, root_of};
-use crate::api::{Server, annotation, owner_uids};
+use crate::api::{Server, annotation};
 use crate::truth::{Deletion, RootTruth};
 
 /// The annotation with which a person releases one root.
@@ -24,17 +24,6 @@ fn held_by_object(hold: &Value) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// Root and clusters that a `FederatedStatus` says are held.
-fn held_by_record(record: &Value) -> BTreeSet<(String, String)> {
-    let owners = owner_uids(record);
-    let Some(uid) = owners.first() else { return BTreeSet::new() };
-    let clusters = record["spec"]["clusters"].as_array().into_iter().flatten();
-    clusters
-        .filter(|leaf| leaf["state"] == "Held")
-        .filter_map(|leaf| Some(((*uid).to_owned(), leaf["cluster"].as_str()?.to_owned())))
-        .collect()
-}
-
 fn is_released(hold: &Value) -> bool {
     hold["spec"]["release"] == true
 }
@@ -42,29 +31,25 @@ fn is_released(hold: &Value) -> bool {
 /// Whether a hold that nobody has released covers a leaf.
 pub(super) fn is_held(hub: &Server, root: &str, cluster: &str) -> bool {
     let pair = (root.to_owned(), cluster.to_owned());
-    let by_object = hub.of("holds.limen.dev").any(|(_, hold)| {
+    hub.of("holds.limen.dev").any(|(_, hold)| {
         !is_released(hold)
             && hold["spec"]["reason"] != "PolicyGone"
             && held_by_object(hold).contains(&pair)
-    });
-    let records = hub.of("federatedstatuses.limen.dev");
-    by_object || records.into_iter().any(|(_, record)| held_by_record(record).contains(&pair))
+    })
 }
 
 impl Laws {
     pub(super) fn holds_shrink(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
-        let held = match &*scene.effect.key.resource {
-            "holds.limen.dev" => held_by_object,
-            "federatedstatuses.limen.dev" => held_by_record,
-            _ => return,
-        };
-        self.everyday_deletion_held(scene, held, found);
+        if &*scene.effect.key.resource != "holds.limen.dev" {
+            return;
+        }
+        self.everyday_deletion_held(scene, found);
         let (Some(before), Some(hub)) = (scene.before(), scene.hub()) else { return };
         if is_released(before) {
             return;
         }
-        let left = scene.after().map(held).unwrap_or_default();
-        for (root, cluster) in held(before).difference(&left) {
+        let left = scene.after().map(held_by_object).unwrap_or_default();
+        for (root, cluster) in held_by_object(before).difference(&left) {
             let Some(truth) = self.truth.roots.get(root) else { continue };
             let object = hub.get(&truth.key);
             let released = truth.released
@@ -102,14 +87,9 @@ impl Laws {
     }
 
     /// A hold is for accidents: a few deletions by name are none.
-    fn everyday_deletion_held(
-        &self,
-        scene: &Scene<'_>,
-        held: fn(&Value) -> BTreeSet<(String, String)>,
-        found: &mut Vec<(u8, String)>,
-    ) {
-        let before = scene.before().map(held).unwrap_or_default();
-        let after = scene.after().map(held).unwrap_or_default();
+    fn everyday_deletion_held(&self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
+        let before = scene.before().map(held_by_object).unwrap_or_default();
+        let after = scene.after().map(held_by_object).unwrap_or_default();
         for (root, _) in after.difference(&before) {
             let Some(root) = self.truth.roots.get(root) else { continue };
             if self.is_everyday_deletion(root) {

@@ -233,9 +233,12 @@ impl Laws {
                 self.truth.look_again(now, hub, Some(&effect.key.namespace));
             }
             "clusters.limen.dev" => {
-                if let Some(cluster) = scene.after()
-                    && cluster["metadata"]["annotations"]["limen.dev/unjoin"].is_string()
-                {
+                let leaves = |cluster: &Value| {
+                    let metadata = &cluster["metadata"];
+                    metadata["annotations"]["limen.dev/unjoin"].is_string()
+                        || metadata["deletionTimestamp"].is_string()
+                };
+                if scene.after().is_none_or(leaves) {
                     self.truth.leaving.insert(effect.key.name.clone());
                 }
                 if !same {

@@ -49,7 +49,11 @@ impl Laws {
             ));
         }
         if scene.effect.cause == Cause::Request {
-            names_what_it_saw(scene, before, adopting, found);
+            let replaced = |uid: &str| {
+                let earlier = self.truth.roots.get(uid);
+                earlier.is_some_and(|root| root.deleted.is_some() && root.key == scene.effect.key)
+            };
+            names_what_it_saw(scene, before, adopting, replaced, found);
         }
     }
 }
@@ -78,6 +82,7 @@ fn names_what_it_saw(
     scene: &Scene<'_>,
     before: &Value,
     adopting: bool,
+    replaced: impl Fn(&str) -> bool,
     found: &mut Vec<(u8, String)>,
 ) {
     let Some(call) = scene.sent.call else { return };
@@ -98,7 +103,8 @@ fn names_what_it_saw(
     }
     let root = root_of(before);
     let other = scene.after().map(root_of).filter(|after| !after.is_empty() && *after != root);
-    if let Some(other) = other.filter(|_| !adopting && !root.is_empty()) {
+    // The leaf of an earlier root of the same name, which is gone, becomes that of the new one.
+    if let Some(other) = other.filter(|_| !adopting && !root.is_empty() && !replaced(root)) {
         let text = format!("{}, a leaf of root {root}, for root {other}", scene.describe("writes"));
         found.push((1, text));
     }

@@ -53,7 +53,10 @@ impl Laws {
             };
             let mut states = record["spec"]["clusters"].as_array().into_iter().flatten();
             let synced = states.any(|leaf| {
-                leaf["cluster"] == cluster && leaf["state"] == "Synced" && leaf["stale"] != true
+                leaf["cluster"] == cluster
+                    && leaf["state"] == "Synced"
+                    && leaf["stale"] != true
+                    && leaf["ended"] != true
             });
             let Some(object) =
                 hub.get(&root.key).filter(|object| synced && !is_terminating(object))
