@@ -61,6 +61,8 @@ pub(crate) struct Member {
     pub(crate) missing: BTreeSet<Arc<Kind>>,
     /// Kinds whose leaves have all been reported.
     pub(crate) listed: BTreeSet<Arc<Kind>>,
+    /// Kinds whose leaves have all been reported since it was last away.
+    pub(crate) relisted: BTreeSet<Arc<Kind>>,
     /// Kinds whose leaves cannot be watched: what is known of them is old.
     pub(crate) lost: BTreeSet<Arc<Kind>>,
     /// Leaves of this hub whose root is not known.
@@ -100,6 +102,7 @@ impl Member {
             leaves: None,
             missing: BTreeSet::new(),
             listed: BTreeSet::new(),
+            relisted: BTreeSet::new(),
             lost: BTreeSet::new(),
             unowned: BTreeMap::new(),
             returned_after: None,
@@ -121,6 +124,13 @@ impl Member {
     pub(crate) fn away(&self) -> bool {
         self.connect_error.is_some()
             || self.verdict.as_ref().is_some_and(|api| api.judged.verdict == Verdict::Unhealthy)
+    }
+
+    /// Whether it has never been written to under this name: another Cluster, or the hub itself,
+    /// stands for it, or it has never told what it is.
+    pub(crate) fn is_not_ours(&self) -> bool {
+        let never = self.recorded_uid().is_none() && self.described.is_none();
+        never || matches!(self.identity, Some(Identity::Twin(_) | Identity::Hub))
     }
 
     /// The uid of the cluster that it stands for.

@@ -55,7 +55,8 @@ impl World {
             Some(&roots) => Cause::Namespace { roots },
             None => Cause::Named,
         };
-        Some(Outlook { set, losing, removal, cause, keeping: 0 })
+        let blocked = self.blocked(&leaf.kind);
+        Some(Outlook { set, losing, blocked, removal, cause, keeping: 0 })
     }
 
     /// Whether roots of a namespace may still have leaves.

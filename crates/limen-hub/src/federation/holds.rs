@@ -9,8 +9,8 @@ use limen_core::lifecycle::{HeldEntry, HoldSet, Reason, Standing};
 
 /// For so many seconds a hold takes in more of the same accident.
 const GATHERS: i64 = 300;
-/// Roots that one Hold object names at most: objects have a size limit.
-const MOST: usize = 2000;
+/// Leaves that one Hold object names at most, roughly: objects have a size limit.
+const MOST: usize = 20_000;
 
 /// All holds.
 #[derive(Default)]
@@ -161,7 +161,10 @@ impl Holds {
             Reason::NamespaceDeleted { namespace, .. } => {
                 (HoldReason::NamespaceDeleted, namespace.to_string())
             }
-            Reason::NothingSelected => (HoldReason::NothingSelected, root.1.to_owned()),
+            Reason::NothingSelected => {
+                let namespace = root.0.namespace.as_ref().unwrap_or(&root.0.name);
+                (HoldReason::NothingSelected, namespace.clone())
+            }
             Reason::LargeRemoval { .. } => (HoldReason::LargeRemoval, String::new()),
             Reason::MemberReturned(cluster) => (HoldReason::MemberReturned, cluster.to_string()),
         };
@@ -176,11 +179,12 @@ impl Holds {
         gaining: BTreeSet<Arc<str>>,
         now: i64,
     ) {
+        let namespace = root.0.namespace.as_deref().unwrap_or_default();
         let accident = format!(
-            "PlacementPolicy {policy} no longer selects {}, which would spread to more clusters",
-            root.0
+            "PlacementPolicy {namespace}/{policy} is gone or no longer selects objects that it placed, which would spread to more clusters"
         );
-        self.add(HoldReason::PolicyGone, root.1, &accident, root, gaining, now);
+        let key = format!("{namespace}/{policy}");
+        self.add(HoldReason::PolicyGone, &key, &accident, root, gaining, now);
     }
 
     fn add(
@@ -196,7 +200,7 @@ impl Holds {
         let open = |(_, entry): &(&Arc<str>, &Entry)| {
             entry.reason == reason
                 && !entry.set.released
-                && entry.set.roots.len() < MOST
+                && entry.set.roots.len() * clusters.len().max(1) < MOST
                 && now - entry.created <= GATHERS
         };
         let from: Arc<str> = prefix.as_str().into();

@@ -193,6 +193,14 @@ impl World {
         Ok(None)
     }
 
+    /// The kind of a root's leaves.
+    pub(super) fn leaf_kind<'a>(&'a self, id: &'a ObjectId) -> &'a Arc<Kind> {
+        match self.sources.get(&id.kind) {
+            Some(Source::OneObject(leaf) | Source::Template(leaf)) => leaf,
+            _ => &id.kind,
+        }
+    }
+
     /// What members hold of a root, whether or not it is understood: leaves have its name.
     pub(super) fn leaf_of(&self, id: &ObjectId) -> ObjectId {
         let Some(Source::OneObject(leaf) | Source::Template(leaf)) = self.sources.get(&id.kind)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use limen_api::{LeafState, Tombstone};
+use limen_api::Tombstone;
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
 use limen_core::lifecycle::{Reason, Standing};
@@ -103,6 +103,7 @@ impl World {
         member.client = None;
         member.renewal_error = None;
         member.listed.clear();
+        member.relisted.clear();
         member.unowned.clear();
         (member.described, member.identity) = (None, None);
         match made.client {
@@ -175,7 +176,8 @@ impl World {
                 }
                 member.verdict = Some(verdict);
                 if member.away() {
-                    (member.described, member.identity) = (None, None);
+                    member.identity = None;
+                    member.relisted.clear();
                 }
                 if member.away() != was {
                     // What it holds is stale now, or fresh again; deletions may go on.
@@ -200,6 +202,7 @@ impl World {
             MemberNews::Listed(kind) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 member.listed.insert(kind.clone());
+                member.relisted.insert(kind.clone());
                 let regained = member.lost.remove(&kind);
                 if member.leaving().is_some() {
                     self.record_member(&cluster);
@@ -207,12 +210,19 @@ impl World {
                 self.hold_tombstones(&cluster);
                 self.obey_tombstones(&cluster, &kind);
                 // Deletions wait until it is certain what the member holds.
-                let concerned = self.roots.iter().filter(|(id, root)| {
-                    let presumed = root.memory.holders.contains(&cluster);
-                    root.is_going() || ((presumed || regained) && self.leaf_of(id).kind == kind)
-                });
-                let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
-                self.dirty.extend(concerned);
+                let mut roots = std::mem::take(&mut self.roots);
+                for (id, root) in &mut roots {
+                    let of_kind = *self.leaf_kind(id) == kind;
+                    // What the member holds is known by now.
+                    let presumed = of_kind && root.memory.holders.remove(&cluster);
+                    if root.is_going() || presumed || (regained && of_kind) {
+                        self.dirty.insert(id.clone());
+                    }
+                }
+                self.roots = roots;
+                if kind == self.scaler_kind {
+                    self.all_scaled_dirty();
+                }
             }
             MemberNews::Mark(mark) => self.note_mark(&cluster, mark),
             MemberNews::Claimed(claim) => self.claimed(&cluster, &claim),
@@ -247,9 +257,7 @@ impl World {
             && report.held_for.as_deref() == Some(root.uid())
             && root.memory.ended_in.insert(cluster.clone());
         let is_scaler = leaf.kind.kind == "HorizontalPodAutoscaler";
-        let synced = |report: &Report| report.state == Some(LeafState::Synced);
-        let rescaled = is_scaler
-            && root.reports.get(cluster).is_some_and(synced) != (synced(&report) && !nothing);
+        let rescaled = is_scaler && presence != report.held_for.is_some();
         // A leaf that came or went unasked, the end of a deletion, and any progress of a wave may
         // change what is wished.
         let of_another = report.held_for.as_deref().is_some_and(|uid| *uid != *root.uid());
@@ -329,7 +337,7 @@ impl World {
     /// Sends what tombstones say that a person has released.
     pub(super) fn obey_released_tombstones(&self) {
         for (name, member) in self.members.iter().filter(|(_, member)| !member.away()) {
-            for kind in &member.listed {
+            for kind in &member.relisted {
                 self.obey_tombstones(name, kind);
             }
         }

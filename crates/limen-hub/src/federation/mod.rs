@@ -186,6 +186,8 @@ struct World {
     /// Who else claims a leaf, and may have it when its owner is no root any more.
     rivals: BTreeMap<ObjectId, BTreeSet<Arc<ObjectId>>>,
     scaling: Scaling,
+    /// The kind of autoscalers.
+    scaler_kind: Arc<Kind>,
     /// Policies that cannot be read, with the error.
     unreadable_policies: BTreeMap<(String, String), String>,
     /// Namespaces that are being deleted, with the number of roots that were in them.
@@ -243,6 +245,12 @@ impl World {
             owners: BTreeMap::new(),
             rivals: BTreeMap::new(),
             scaling: Scaling::default(),
+            scaler_kind: limen_api::kind((
+                "autoscaling/v2",
+                "HorizontalPodAutoscaler",
+                "horizontalpodautoscalers",
+                true,
+            )),
             unreadable_policies: BTreeMap::new(),
             terminating: BTreeMap::new(),
             lost_inputs: BTreeSet::new(),

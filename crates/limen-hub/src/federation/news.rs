@@ -54,10 +54,18 @@ impl World {
                 self.changed(kind, object);
             }
             Seen::Gone(object) => self.gone(&identity(&object, kind)),
-            Seen::UnknownKind => drop(self.listed.insert(kind.clone())),
+            Seen::UnknownKind => {
+                self.lost_inputs.remove(kind);
+                self.listed.insert(kind.clone());
+            }
             Seen::Bookmark(version) => self.note_revision(&version),
             // The hub is asked for versions that it serves.
-            Seen::OtherVersions(_) => {}
+            Seen::OtherVersions(versions) => {
+                let versions = versions.join(", ");
+                tracing::warn!(kind = kind.kind, versions, "the hub serves other versions only");
+                self.lost_inputs.remove(kind);
+                self.listed.insert(kind.clone());
+            }
             Seen::Lost(error) => {
                 tracing::warn!(kind = kind.kind, %error, "cannot watch the hub; retrying");
                 if is_input(kind, &self.sources) {
@@ -111,7 +119,9 @@ impl World {
                 for root in self.roots.values_mut() {
                     root.reports.remove(id.name.as_str());
                     root.desired.remove(id.name.as_str());
+                    root.memory.holders.remove(id.name.as_str());
                 }
+                self.all_permits_due();
                 self.all_dirty();
             }
             (GROUP, "Hold") => {

@@ -96,7 +96,7 @@ impl World {
         self.all_permits_due();
     }
 
-    fn all_permits_due(&mut self) {
+    pub(super) fn all_permits_due(&mut self) {
         self.permits_due.extend(self.members.keys().cloned());
         let names: Vec<_> = self.members.keys().cloned().collect();
         for name in names {

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use limen_api::{LeafState, Tombstone};
+use limen_api::Tombstone;
 use limen_core::federated::{Federated, Kind, ObjectId, OnDelete};
 use limen_core::lifecycle::{Cause, Governed};
 use limen_core::merge::{LeafStatus, available, is_terminal};
@@ -30,6 +30,9 @@ pub(super) struct Outlook {
     pub(super) set: BTreeMap<Arc<str>, DesiredLeaf>,
     /// Members that would lose their leaf.
     pub(super) losing: BTreeSet<Arc<str>>,
+    /// Members that cannot be told now: away, or the kind cannot be watched there. What they would
+    /// lose is judged when they are back.
+    pub(super) blocked: BTreeSet<Arc<str>>,
     /// What those are sent when the removal passes.
     pub(super) removal: DesiredLeaf,
     /// Where the removal comes from.
@@ -88,7 +91,8 @@ impl World {
         for (name, member) in &mut self.members {
             let Some(syncer) = &member.syncer else { continue };
             if member.tombstones.contains(&buried) {
-                if !member.returned_unjudged() {
+                // What a member missed while it was away is judged when it is back.
+                if !member.away() && !member.returned_unjudged() {
                     syncer.desire(leaf.clone(), Some(last_desire(&buried)));
                 }
                 continue;
@@ -186,6 +190,8 @@ impl World {
         let ended = is_terminal(kind, &root.object["status"]);
         let mut set: BTreeMap<Arc<str>, DesiredLeaf> = BTreeMap::new();
         let mut losing: BTreeSet<Arc<str>> = BTreeSet::new();
+        let blocked = self.blocked(kind);
+        let scaled = self.is_scaled(&federated.leaf);
         for (name, member) in &self.members {
             let before = root.desired.get(name);
             let holds = may_hold(root, name, member, kind);
@@ -200,7 +206,11 @@ impl World {
                         set.insert(name.clone(), root.desire(desired));
                     }
                 }
-                (None, _) if root.plan.refused.contains_key(&**name) || member.has_lost(kind) => {
+                (None, planned)
+                    if root.plan.refused.contains_key(&**name)
+                        || (planned.is_some() && member.has_lost(kind))
+                        || (planned.is_some() && scaled && !member.knows(&self.scaler_kind)) =>
+                {
                     set.extend(before.map(|before| (name.clone(), before.clone())));
                 }
                 (None, Some(_)) if wave_of(&federated.waves, name, &self.clusters) > open => {
@@ -229,7 +239,15 @@ impl World {
         let federate = &root.object["metadata"]["annotations"]["limen.dev/federate"];
         let cause = if *federate == "false" { Cause::Named } else { Cause::Indirect };
         let keeping = root.plan.leaves.len();
-        Outlook { set, losing, removal: root.desire(Desired::Nothing), cause, keeping }
+        let removal = root.desire(Desired::Nothing);
+        Outlook { set, losing, blocked, removal, cause, keeping }
+    }
+
+    /// Members that cannot be told about leaves of a kind now.
+    pub(super) fn blocked(&self, kind: &Kind) -> BTreeSet<Arc<str>> {
+        let blocked = |member: &Member| member.away() || member.has_lost(kind);
+        let blocked = self.members.iter().filter(|(_, member)| blocked(member));
+        blocked.map(|(name, _)| name.clone()).collect()
     }
 
     /// The uid of an earlier root whose leaf a member still holds, if that root is known to be gone
@@ -281,7 +299,11 @@ impl World {
         }
         root.desired = desired;
         if root.being_deleted() {
-            self.finish_deletion(id, root, &outlook.losing, going);
+            let losing: BTreeSet<_> = match root.hold {
+                Some(_) => outlook.losing,
+                None => outlook.losing.difference(&outlook.blocked).cloned().collect(),
+            };
+            self.finish_deletion(id, root, &losing, going);
         } else {
             root.finished = root.ended && self.is_nowhere(root, &leaf.kind);
         }
@@ -349,9 +371,4 @@ impl World {
 pub(super) fn may_hold(root: &Root, name: &Arc<str>, member: &Member, kind: &Kind) -> bool {
     let reported = root.reports.get(name).is_some_and(|report| report.held_for.is_some());
     reported || (root.memory.holders.contains(name) && !member.knows(kind))
-}
-
-/// Whether a report says that the leaf of a member is as it shall be.
-pub(super) fn is_synced(state: Option<LeafState>) -> bool {
-    state == Some(LeafState::Synced)
 }

@@ -126,13 +126,17 @@ impl World {
         let outstanding = outlook.outstanding();
         root.losing.clone_from(&outlook.losing);
         if let Some(cleared) = &mut root.cleared {
-            cleared.clusters.retain(|name| outstanding.contains(name));
+            cleared
+                .clusters
+                .retain(|name| outstanding.contains(name) && !outlook.blocked.contains(name));
         }
         root.cleared = root.cleared.take().filter(|cleared| !cleared.clusters.is_empty());
         let none = BTreeSet::new();
         let cleared = root.cleared.as_ref().map_or(&none, |cleared| &cleared.clusters);
         let uid = root.uid().to_owned();
-        let mut rest: BTreeSet<_> = outlook.losing.difference(cleared).cloned().collect();
+        let judged =
+            |name: &&Arc<str>| !cleared.contains(*name) && !outlook.blocked.contains(*name);
+        let mut rest: BTreeSet<_> = outlook.losing.iter().filter(judged).cloned().collect();
         let unjudged: BTreeSet<_> = outstanding.difference(cleared).cloned().collect();
         self.holds.follow(&uid, &unjudged);
         let mut goes = match &root.cleared {
@@ -141,7 +145,7 @@ impl World {
             }
             _ => BTreeSet::new(),
         };
-        let by_name = outlook.cause == Cause::Named && root.being_deleted();
+        let by_name = outlook.cause != Cause::Indirect && root.being_deleted();
         let standing = match by_name && self.holds.is_indirect(&uid) {
             // A person who deletes a held root by name means it.
             true => Standing::Free,
@@ -156,7 +160,7 @@ impl World {
             Standing::Released(released) => {
                 root.hold = None;
                 rest.retain(|name| !released.contains(name));
-                goes.extend(released);
+                goes.extend(released.into_iter().filter(|name| !outlook.blocked.contains(name)));
             }
         }
         (goes, rest)
@@ -215,8 +219,13 @@ impl World {
             return;
         }
         let kinds = self.leaf_kinds();
-        let judged =
-            |member: &Member| kinds.iter().all(|kind| member.knows(kind) || member.has_lost(kind));
+        let judged = |member: &Member| {
+            kinds.iter().all(|kind| {
+                member.relisted.contains(kind)
+                    || member.missing.contains(kind)
+                    || member.has_lost(kind)
+            })
+        };
         for member in self.members.values_mut().filter(|member| member.returned_unjudged()) {
             if judged(member) {
                 member.returned_after = None;

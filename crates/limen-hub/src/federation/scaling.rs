@@ -1,22 +1,20 @@
 //! Workloads whose replicas belong to an autoscaler.
 //!
-//! The field is left to a member only while that member holds a synced leaf of an autoscaler for the
-//! workload. Elsewhere the count of the root holds.
+//! The field is left to a member only while that member holds the leaf of an autoscaler for the
+//! workload, and nothing is sent there while that is not known. Elsewhere the count of the root holds.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use limen_core::federated::ObjectId;
 use serde_json::Value;
 
 use super::World;
-use super::planning::is_synced;
 
 /// The field that an autoscaler owns.
 const REPLICAS: &str = "/spec/replicas";
 
-/// A workload as an autoscaler names it: namespace, kind, name.
-type Target = (String, String, String);
+/// The workload that an autoscaler is for. Only group, kind, namespace and name identify it.
+type Target = ObjectId;
 
 /// Which autoscalers there are for which workloads.
 #[derive(Default)]
@@ -47,8 +45,12 @@ impl World {
         let Some(root) = self.roots.get(id) else { return };
         let target = &root.object["spec"]["scaleTargetRef"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let namespace = id.namespace.clone().unwrap_or_default();
-        let target = (namespace, text(&target["kind"]), text(&target["name"]));
+        let api_version = target["apiVersion"].as_str().unwrap_or("apps/v1");
+        let target = ObjectId {
+            kind: limen_api::kind((api_version, &text(&target["kind"]), "", true)),
+            namespace: id.namespace.clone(),
+            name: text(&target["name"]),
+        };
         let before = self.scaling.set(id, Some(target.clone()));
         for target in before.into_iter().chain([target]) {
             self.scaled_dirty(&target);
@@ -68,26 +70,28 @@ impl World {
         }
     }
 
-    fn scaled_dirty(&mut self, (namespace, kind, name): &Target) {
-        let inside = |id: &&Arc<ObjectId>| {
-            let leaf = self.leaf_of(id);
-            leaf.namespace.as_ref() == Some(namespace)
-                && leaf.kind.kind == *kind
-                && leaf.name == *name
-        };
-        let targets: Vec<_> = self.roots.keys().filter(inside).cloned().collect();
-        self.dirty.extend(targets);
+    fn scaled_dirty(&mut self, target: &Target) {
+        self.dirty.extend(self.owners.get(target).cloned());
+    }
+
+    /// What members hold of autoscalers is known anew.
+    pub(super) fn all_scaled_dirty(&mut self) {
+        let targets: Vec<_> = self.scaling.scalers.keys().cloned().collect();
+        targets.iter().for_each(|target| self.scaled_dirty(target));
+    }
+
+    /// Whether there is an autoscaler for a leaf.
+    pub(super) fn is_scaled(&self, leaf: &ObjectId) -> bool {
+        self.scaling.scalers.contains_key(leaf)
     }
 
     /// The fields of a leaf that belong to another controller, by member.
     pub(super) fn handed_over(&self, leaf: &ObjectId) -> BTreeMap<String, Vec<String>> {
-        let namespace = leaf.namespace.clone().unwrap_or_default();
-        let target = (namespace, leaf.kind.kind.clone(), leaf.name.clone());
         let mut fields = BTreeMap::new();
-        let scalers = self.scaling.scalers.get(&target).into_iter().flatten();
+        let scalers = self.scaling.scalers.get(leaf).into_iter().flatten();
         for root in scalers.filter_map(|id| self.roots.get(id)) {
             for (name, report) in &root.reports {
-                if is_synced(report.state) && report.held_for.is_some() {
+                if report.held_for.as_deref() == Some(root.uid()) {
                     fields.insert(name.to_string(), vec![REPLICAS.to_owned()]);
                 }
             }

@@ -220,8 +220,11 @@ impl World {
         self.front.judge(name, &mut status);
         if member.leaving().is_some() {
             let known = self.leaf_kinds().iter().all(|kind| member.knows(kind));
-            let now = limen_sync::clock::now();
-            status.conditions.push(member.let_go(self.roots_in(name), known, now));
+            let (roots, known) = match member.is_not_ours() {
+                true => (0, true),
+                false => (self.roots_in(name), known),
+            };
+            status.conditions.push(member.let_go(roots, known, limen_sync::clock::now()));
         }
         if member.written.as_ref() == Some(&status) {
             return false;
@@ -439,8 +442,7 @@ impl World {
             (Some(_), false) => has,
             (Some(_), true) => {
                 let known = self.leaf_kinds().iter().all(|kind| member.knows(kind));
-                let never = member.written.is_none() && member.connect_error.is_some();
-                has && !never && (self.roots_in(name) > 0 || !known)
+                has && !member.is_not_ours() && (self.roots_in(name) > 0 || !known)
             }
         };
         if wanted == has {
