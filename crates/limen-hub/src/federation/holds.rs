@@ -255,14 +255,19 @@ impl Holds {
         if let Some(entry) = self.sets.get_mut(&name) {
             let released = object.spec.release && !entry.set.released;
             entry.set.released |= object.spec.release;
-            entry.object = Some(object);
+            let before = entry.object.replace(object);
             if entry.set.roots.is_empty() {
                 self.changed.insert(name.clone());
             }
-            return match released {
-                true => entry.roots.values().cloned().collect(),
-                false => Vec::new(),
-            };
+            let now = entry.object.as_ref().map_or(&[][..], |object| &object.spec.roots);
+            let before = before.map(|before| before.spec.roots).unwrap_or_default();
+            // Roots that the object names no longer may have waited for that.
+            let dropped = before.iter().filter(|held| !now.iter().any(|now| now.uid == held.uid));
+            let mut concerned: Vec<ObjectId> = dropped.map(kind_of).collect();
+            if released {
+                concerned.extend(entry.roots.values().cloned());
+            }
+            return concerned;
         }
         let mut entry = Entry {
             set: HoldSet { roots: BTreeMap::new(), released: object.spec.release },
@@ -288,14 +293,29 @@ impl Holds {
         roots
     }
 
-    /// An object is gone. Deleting it is no release: an unfinished hold is written again.
-    pub(super) fn object_gone(&mut self, name: &str) {
-        let Some(entry) = self.sets.get_mut(name) else { return };
-        entry.object = None;
+    /// An object is gone. Deleting it is no release: an unfinished hold is written again. Returns
+    /// the roots that it named.
+    pub(super) fn object_gone(&mut self, name: &str) -> Vec<HeldRoot> {
+        let Some(entry) = self.sets.get_mut(name) else { return Vec::new() };
+        let before = entry.object.take().map(|object| object.spec.roots).unwrap_or_default();
         match entry.set.roots.is_empty() {
             true => drop(self.sets.remove(name)),
             false => drop(self.changed.insert(name.into())),
         }
+        before
+    }
+
+    /// Whether an unreleased hold on the hub names removals of a root, also if that is about to
+    /// change.
+    pub(super) fn is_on_hub(&self, root_uid: &str) -> bool {
+        let names = |entry: &Entry| {
+            entry.reason != HoldReason::PolicyGone
+                && entry.object.as_ref().is_some_and(|object| {
+                    !object.spec.release
+                        && object.spec.roots.iter().any(|held| held.uid == root_uid)
+                })
+        };
+        self.sets.values().any(names)
     }
 
     /// Drops roots that are gone, once everything has been read.

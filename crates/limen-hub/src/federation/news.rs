@@ -124,10 +124,7 @@ impl World {
                 self.all_permits_due();
                 self.all_dirty();
             }
-            (GROUP, "Hold") => {
-                self.holds.object_gone(&id.name);
-                self.write_holds();
-            }
+            (GROUP, "Hold") => self.hold_gone(&id.name),
             // Its objects stay federated until the hub starts anew: nothing is deleted by accident.
             (GROUP, "FederatedType") => {}
             (GROUP, "PlacementPolicy") => {
@@ -289,17 +286,18 @@ impl World {
         }
     }
 
+    /// The object of a hold is gone.
+    pub(super) fn hold_gone(&mut self, name: &str) {
+        for held in self.holds.object_gone(name) {
+            self.dirty.insert(Arc::new(held_root(&held, &self.sources)));
+        }
+        self.write_holds();
+    }
+
     pub(super) fn hold_written(&mut self, hold: Hold) {
-        let kind_of = |held: &HeldRoot| {
-            let group = held.api_version.split_once('/').map_or("", |(group, _)| group);
-            let fits = |kind: &&Arc<Kind>| kind.group() == group && kind.kind == held.kind;
-            let kind = self.sources.keys().find(fits).cloned().unwrap_or_else(|| {
-                let namespaced = held.namespace.is_some();
-                limen_api::kind((&held.api_version, &held.kind, "", namespaced))
-            });
-            ObjectId { kind, namespace: held.namespace.clone(), name: held.name.clone() }
-        };
-        let concerned = self.holds.seen(hold, kind_of, limen_sync::clock::now_seconds());
+        let sources = &self.sources;
+        let root_of = |held: &HeldRoot| held_root(held, sources);
+        let concerned = self.holds.seen(hold, root_of, limen_sync::clock::now_seconds());
         self.dirty.extend(concerned.into_iter().map(Arc::new));
         self.obey_released_tombstones();
         self.write_holds();
@@ -338,6 +336,16 @@ impl World {
         let inside = |id: &&Arc<ObjectId>| id.namespace.as_deref() == Some(namespace);
         self.dirty.extend(self.roots.keys().filter(inside).cloned());
     }
+}
+
+/// The root that a hold names.
+fn held_root(held: &HeldRoot, sources: &Sources) -> ObjectId {
+    let group = held.api_version.split_once('/').map_or("", |(group, _)| group);
+    let fits = |kind: &&Arc<Kind>| kind.group() == group && kind.kind == held.kind;
+    let kind = sources.keys().find(fits).cloned().unwrap_or_else(|| {
+        limen_api::kind((&held.api_version, &held.kind, "", held.namespace.is_some()))
+    });
+    ObjectId { kind, namespace: held.namespace.clone(), name: held.name.clone() }
 }
 
 /// Whether planning of other roots depends on a kind.

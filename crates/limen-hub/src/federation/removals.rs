@@ -140,7 +140,9 @@ impl World {
         let unjudged: BTreeSet<_> = outstanding.difference(cleared).cloned().collect();
         self.holds.follow(&uid, &unjudged);
         let mut goes = match &root.cleared {
-            Some(Clearance { clusters, ledger }) if *ledger <= self.ledger.written => {
+            Some(Clearance { clusters, ledger })
+                if *ledger <= self.ledger.written && !self.holds.is_on_hub(&uid) =>
+            {
                 outlook.losing.intersection(clusters).cloned().collect()
             }
             _ => BTreeSet::new(),

@@ -381,7 +381,7 @@ impl World {
                 match object.map(serde_json::from_value::<Hold>) {
                     Some(Ok(hold)) => self.hold_written(hold),
                     Some(Err(error)) => tracing::warn!(%error, "cannot read back Hold {name}"),
-                    None => self.holds.object_gone(name),
+                    None => self.hold_gone(name),
                 }
                 self.write_holds();
                 false

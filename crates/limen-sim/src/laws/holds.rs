@@ -45,7 +45,7 @@ impl Laws {
         }
         self.everyday_deletion_held(scene, found);
         let (Some(before), Some(hub)) = (scene.before(), scene.hub()) else { return };
-        if is_released(before) {
+        if is_released(before) || before["spec"]["reason"] == "PolicyGone" {
             return;
         }
         let left = scene.after().map(held_by_object).unwrap_or_default();

@@ -51,6 +51,11 @@ impl Laws {
             let Some(root) = owners.first().and_then(|uid| self.truth.roots.get(*uid)) else {
                 continue;
             };
+            // Leaves of a root that is not understood stay as they are, and its record says so.
+            let mut conditions = record["spec"]["conditions"].as_array().into_iter().flatten();
+            if conditions.any(|known| known["type"] == "Placed" && known["status"] == "False") {
+                continue;
+            }
             let mut states = record["spec"]["clusters"].as_array().into_iter().flatten();
             let synced = states.any(|leaf| {
                 leaf["cluster"] == cluster
