@@ -212,7 +212,8 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
         _ => return None,
     };
     let sent = root.desired.get(name).map(|sent| &sent.desired);
-    let kept_only = matches!(sent, Some(Desired::Leaf { create: false, .. }));
+    let kept_only =
+        root.federated.is_ok() && matches!(sent, Some(Desired::Leaf { create: false, .. }));
     let held = report.is_some_and(|report| report.held_for.is_some());
     let message = match kept_only && !held && message.is_empty() {
         true => "finished; it is not created again".to_owned(),

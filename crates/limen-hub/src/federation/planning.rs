@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use limen_api::Tombstone;
-use limen_core::federated::{Federated, Kind, ObjectId, OnDelete};
+use limen_core::federated::{Federated, Kind, ObjectId, OnConflict, OnDelete};
 use limen_core::lifecycle::{Cause, Governed};
 use limen_core::merge::{LeafStatus, available, is_terminal};
 use limen_core::plan::plan;
@@ -156,6 +156,9 @@ impl World {
         }
         // A root whose leaf belongs to a rival can still be retired.
         root.finished = root.ended && root.federated.is_err();
+        if root.federated.is_err() && !root.ended {
+            self.freeze(id, root);
+        }
         let mut federated = Federated::clone(root.federated.as_ref().ok()?);
         let released = self.kept_is_released(root.uid());
         let gaining = self.keep_placement(root, &mut federated, released);
@@ -181,6 +184,22 @@ impl World {
             return None;
         }
         Some(self.placement_outlook(root, &federated))
+    }
+
+    /// A root that is not understood changes nothing: its leaves are kept where they are, and none is
+    /// created or adopted by what it said before.
+    fn freeze(&self, id: &ObjectId, root: &mut Root) {
+        let leaf = Arc::new(self.leaf_of(id));
+        for (name, sent) in &mut root.desired {
+            let Desired::Leaf { on_conflict, create, .. } = &mut sent.desired else { continue };
+            if (*on_conflict, *create) == (OnConflict::Abort, false) {
+                continue;
+            }
+            (*on_conflict, *create) = (OnConflict::Abort, false);
+            if let Some(syncer) = self.members.get(name).and_then(|member| member.syncer.as_ref()) {
+                syncer.desire(leaf.clone(), Some(sent.clone()));
+            }
+        }
     }
 
     fn placement_outlook(&self, root: &mut Root, federated: &Federated) -> Outlook {

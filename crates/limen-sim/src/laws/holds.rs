@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::removal::{FLOOR, NAMED};
 use super::{Laws, Scene, root_of};
 use crate::api::{Server, annotation};
-use crate::truth::{Deletion, RootTruth};
+use crate::truth::RootTruth;
 
 /// The annotation with which a person releases one root.
 pub(crate) const RELEASE: &str = "limen.dev/release";
@@ -73,7 +73,7 @@ impl Laws {
 
     /// Whether a root was deleted by name, together with no more than a person deletes by hand.
     fn is_everyday_deletion(&self, root: &RootTruth) -> bool {
-        let Some((at, Deletion::Named)) = root.deleted else { return false };
+        let Some((at, _)) = root.deleted else { return false };
         // A Namespace counts with all that is in it.
         let namespace = match &*root.key.resource {
             "namespaces" => &root.key.name,

@@ -57,11 +57,12 @@ impl Laws {
             return Some(format!("its root {root_uid} is not known to have been deleted"));
         };
         let hub = scene.hub()?;
-        if !root.released && !scene.is_late() && is_held(hub, root_uid, scene.cluster) {
-            return Some("a hold covers it".to_owned());
-        }
+        // Who lets a cluster leave has decided about all that it holds.
         if self.truth.leaving.contains(scene.cluster) {
             return None;
+        }
+        if !root.released && !scene.is_late() && is_held(hub, root_uid, scene.cluster) {
+            return Some("a hold covers it".to_owned());
         }
         if root.deleted.is_some() {
             let why = "its root was to be deleted without its leaves".to_owned();
