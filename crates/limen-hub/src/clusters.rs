@@ -126,6 +126,11 @@ impl Member {
             || self.verdict.as_ref().is_some_and(|api| api.judged.verdict == Verdict::Unhealthy)
     }
 
+    /// Whether another cluster than the one that joined answers in its place.
+    pub(crate) fn is_another(&self) -> bool {
+        self.identity.as_ref().is_some_and(|identity| *identity != Identity::Known)
+    }
+
     /// Whether it has never been written to under this name: another Cluster, or the hub itself,
     /// stands for it, or it has never told what it is.
     pub(crate) fn is_not_ours(&self) -> bool {

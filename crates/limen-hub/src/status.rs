@@ -118,7 +118,7 @@ pub(crate) fn report(
         root.federated.as_ref().map_or_else(|_| id.kind.clone(), |known| known.leaf.kind.clone());
     let mut leaves: Vec<LeafReport> = Vec::new();
     for (name, member) in members {
-        let stale = member.away() || member.has_lost(&kind);
+        let stale = member.away() || member.has_lost(&kind) || member.is_another();
         let Some(leaf) = leaf_report(root, name, stale) else { continue };
         leaves.push(leaf);
     }

@@ -65,6 +65,8 @@ pub struct Truth {
     pub available: BTreeSet<(String, Key, String)>,
     /// Clusters that a person asked to empty.
     pub leaving: BTreeSet<String>,
+    /// When policies of a namespace changed last.
+    pub policies_changed: BTreeMap<String, u64>,
 }
 
 /// The kinds whose objects are roots by themselves.

@@ -137,7 +137,14 @@ impl World {
         let judged =
             |name: &&Arc<str>| !cleared.contains(*name) && !outlook.blocked.contains(*name);
         let mut rest: BTreeSet<_> = outlook.losing.iter().filter(judged).cloned().collect();
-        let unjudged: BTreeSet<_> = outstanding.difference(cleared).cloned().collect();
+        let mut unjudged: BTreeSet<_> = outstanding.difference(cleared).cloned().collect();
+        // A person who deletes a held root by name, or with its Namespace, means it.
+        let by_name = outlook.cause != Cause::Indirect && root.being_deleted();
+        let leaves_hold = by_name && self.holds.is_indirect(&uid);
+        if leaves_hold {
+            let held = self.holds.clusters(&uid);
+            unjudged.retain(|name| held.contains(name));
+        }
         self.holds.follow(&uid, &unjudged);
         let mut goes = match &root.cleared {
             Some(Clearance { clusters, ledger })
@@ -147,9 +154,7 @@ impl World {
             }
             _ => BTreeSet::new(),
         };
-        let by_name = outlook.cause != Cause::Indirect && root.being_deleted();
-        let standing = match by_name && self.holds.is_indirect(&uid) {
-            // A person who deletes a held root by name means it.
+        let standing = match leaves_hold {
             true => Standing::Free,
             false => self.holds.standing(&uid, &rest),
         };

@@ -231,6 +231,7 @@ impl Laws {
             _ if effect.actor.is_hub() && scene.after().is_some() => return,
             "placementpolicies.limen.dev" if !same => {
                 self.truth.look_again(now, hub, Some(&effect.key.namespace));
+                self.truth.policies_changed.insert(effect.key.namespace.clone(), now);
             }
             "clusters.limen.dev" => {
                 let leaves = |cluster: &Value| {

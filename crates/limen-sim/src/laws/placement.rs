@@ -1,7 +1,7 @@
 //! Law 6: a placement never widens because something became unknown.
 
 use super::{GRACE, Laws, Scene, root_of};
-use crate::api::Change;
+use crate::api::{Change, owner_uids};
 use crate::selection::Selection;
 
 impl Laws {
@@ -14,6 +14,16 @@ impl Laws {
         };
         let Some(root) = self.truth.roots.get(root_of(leaf)).filter(|_| new) else { return };
         if root.released || root.selects(scene.cluster, scene.now, GRACE) {
+            return;
+        }
+        // A hub that never saw a root under its policy cannot know of it.
+        let recorded = |hub: &crate::api::Server| {
+            hub.of("federatedstatuses.limen.dev").any(|(_, record)| {
+                let owners = owner_uids(record);
+                owners.contains(&root_of(leaf)) && record["spec"]["governed"].is_object()
+            })
+        };
+        if root.governed.is_some() && !scene.hub().is_some_and(recorded) {
             return;
         }
         let why = match (&root.selection, &root.governed) {

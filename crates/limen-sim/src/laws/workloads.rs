@@ -76,6 +76,11 @@ impl Laws {
             return;
         }
         let Some(policy) = policy(hub, key) else { return };
+        // A change may be on its way by the policy of a moment ago.
+        let changed = self.truth.policies_changed.get(&key.namespace);
+        if changed.is_some_and(|changed| scene.now < changed + 2000) {
+            return;
+        }
         let waves = policy["spec"]["rollout"]["waves"].as_array().into_iter().flatten();
         for (index, wave) in waves.enumerate() {
             let Selection::Clusters(members) = by_placement(hub, wave) else { return };
