@@ -44,6 +44,8 @@ pub(crate) struct Root {
     pub(crate) fate: Fate,
     /// The policy that governs it.
     pub(crate) policy: Option<String>,
+    /// It is not understood because of a policy.
+    pub(crate) policy_unknown: bool,
     /// Facts that must survive a restart, as they are to be recorded.
     pub(crate) memory: Memory,
     /// Its deletion has begun, with this fate of its leaves.
@@ -121,6 +123,7 @@ impl Root {
             orphaned: false,
             fate: Fate::Unasked,
             policy: None,
+            policy_unknown: false,
             memory: Memory::default(),
             deleting: None,
             ended: false,
@@ -168,7 +171,8 @@ impl Root {
         let understood =
             understood.filter(|_| self.policy.is_some() || self.memory.governed.is_none());
         let understood = understood.map(|federated| federated.on_delete);
-        self.deleting.unwrap_or_else(|| fate(self.orphaned, understood, self.memory.on_delete))
+        let stamped = self.memory.on_delete.filter(|_| !self.policy_unknown);
+        self.deleting.unwrap_or_else(|| fate(self.orphaned, understood, stamped))
     }
 
     /// The revision of the hub that this version of the object has.

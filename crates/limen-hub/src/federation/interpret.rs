@@ -20,6 +20,7 @@ impl World {
     pub(super) fn interpret(&mut self, id: &Arc<ObjectId>, root: &mut Root) -> bool {
         self.note_policy(id, root);
         let understood = self.understand(id, root);
+        root.policy_unknown = understood.is_err() && self.is_policy_unknown(id, &root.object);
         root.ended = matches!(understood, Ok(None));
         match understood {
             Ok(Some(federated)) => root.federated = self.claim(id, federated),
@@ -113,6 +114,16 @@ impl World {
             _ => return Ok(None),
         };
         Ok(Some(federated))
+    }
+
+    /// Whether a native root is not understood because of a policy: what that wants is unknown.
+    fn is_policy_unknown(&self, id: &ObjectId, object: &Value) -> bool {
+        matches!(self.sources.get(&id.kind), Some(Source::Native))
+            && (self.unreadable_policy(id).is_some()
+                || match self.policy_of(id, object) {
+                    Ok(policy) => policy.is_some_and(|one| dialect::check_policy(one).is_err()),
+                    Err(_) => true,
+                })
     }
 
     /// A policy of the namespace that cannot be read may be about any of its roots.

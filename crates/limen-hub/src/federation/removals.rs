@@ -88,6 +88,12 @@ impl World {
         for (((at, rest), removal), verdict) in pending.into_iter().zip(removals).zip(verdicts) {
             let id = &outlooks[at].0;
             let Some(root) = self.roots.get_mut(id) else { continue };
+            // A root that waits already stays in its hold, which a person may have seen.
+            if verdict.is_some() && self.holds.of_removal(root.uid()).is_some() {
+                self.holds.follow(&root.uid().to_owned(), &outlooks[at].1.outstanding());
+                root.hold = self.holds.of_removal(root.uid());
+                continue;
+            }
             if let Some(reason) = verdict {
                 self.holds.hold(&reason, (id, root.uid()), rest, now);
                 root.hold = self.holds.of_removal(root.uid());
