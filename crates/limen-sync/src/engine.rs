@@ -38,6 +38,9 @@ use crate::syncer::{ApiVerdict, Command, MemberEvent, MemberNews, SyncerOptions}
 use crate::watch::{Seen, follow_used};
 use crate::work::Outcome;
 
+/// The least time between two probes that are out of turn.
+const EXTRA_PROBE: Duration = Duration::from_secs(1);
+
 /// Everything about one member.
 pub(crate) struct Engine {
     api: ObjectApi,
@@ -71,7 +74,7 @@ pub(crate) struct Engine {
     reachable: bool,
     /// The last probe was answered.
     answered: bool,
-    /// Something is amiss: probe at once.
+    /// Something is amiss: probe out of turn.
     suspect: bool,
 }
 
@@ -123,13 +126,17 @@ impl Engine {
         // Not tasks of their own: they are little to do, and waking one is more.
         let mut errands: FuturesUnordered<BoxFuture<'static, Errand>> = FuturesUnordered::new();
         let (mut next_probe, mut probing) = (Instant::now(), false);
+        let mut extra_probe = Instant::now();
         for kind in std::mem::take(&mut self.options.kinds) {
             self.watch(kind, watch::Sender::new(false), &tell);
         }
         loop {
             self.start_work(&mut work);
             if std::mem::take(&mut self.suspect) {
-                next_probe = Instant::now();
+                let soon = Instant::now().max(extra_probe);
+                if soon < next_probe {
+                    (next_probe, extra_probe) = (soon, soon + EXTRA_PROBE);
+                }
             }
             if !probing && next_probe <= Instant::now() {
                 let SyncerOptions { beat_from, probe_every, .. } = self.options;
@@ -147,9 +154,7 @@ impl Engine {
                 },
                 Some((kind, seen)) = seen.recv() => self.see(&kind, seen),
                 Some(Ok((id, outcome))) = work.join_next() => {
-                    if self.finish(&id, outcome) {
-                        next_probe = Instant::now();
-                    }
+                    self.finish(&id, outcome);
                 }
                 Some(errand) = errands.next() => match errand {
                     Errand::Probed(healthy, described) => {

@@ -44,6 +44,7 @@ async fn a_list_or_a_watch_that_is_never_answered_is_given_up_and_tried_again() 
     assert!(matches!(next().await, Seen::State(..)));
     assert!(matches!(next().await, Seen::Lost(_)), "the watch");
     assert!(matches!(next().await, Seen::State(..)), "a watch that failed is followed by a list");
+    assert!(matches!(next().await, Seen::Bookmark(_)), "the watch is established");
     assert!(matches!(next().await, Seen::Gone(_)));
     following.abort();
 }

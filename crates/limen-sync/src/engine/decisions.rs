@@ -169,12 +169,8 @@ impl Engine {
         Some(mark)
     }
 
-    /// Notes how work went; true when the member should be probed at once.
-    pub(super) fn finish(
-        &mut self,
-        id: &Arc<ObjectId>,
-        outcome: Result<Outcome, MemberError>,
-    ) -> bool {
+    /// Notes how work went.
+    pub(super) fn finish(&mut self, id: &Arc<ObjectId>, outcome: Result<Outcome, MemberError>) {
         let mut failed = false;
         let mut suspect = false;
         match outcome {
@@ -240,7 +236,7 @@ impl Engine {
             self.consider(id);
         }
         self.reachable &= !suspect;
-        suspect
+        self.suspect |= suspect;
     }
 
     /// Leaves an object alone that is not ours to take, and says so once.

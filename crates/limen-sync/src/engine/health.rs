@@ -106,6 +106,12 @@ impl Engine {
         }
     }
 
+    /// Stops writes until the hub has verified the member again.
+    pub(super) fn revoke(&mut self) {
+        self.authority.revoke();
+        self.leaves.set_epoch(None);
+    }
+
     pub(super) fn judge(
         &mut self,
         healthy: Result<(), MemberError>,
@@ -140,8 +146,7 @@ impl Engine {
         (self.reachable, self.answered) = (answers, answers);
         if is_away {
             // It may be another cluster, or another state of it, that comes back.
-            self.authority.revoke();
-            self.leaves.set_epoch(None);
+            self.revoke();
         }
         if before.judged != self.verdict.judged || before.error != self.verdict.error {
             self.say(MemberNews::Api(self.verdict.clone()));
