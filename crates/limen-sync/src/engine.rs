@@ -51,6 +51,10 @@ pub(crate) struct Engine {
     authority: Authority,
     /// Why the claim could not be written, if so.
     claim_error: Option<MemberError>,
+    /// Why the identity of the member could not be read, if so.
+    identity_error: Option<MemberError>,
+    /// What the member said last that it is.
+    description: Description,
     /// The newest mark that the hub was told of or has written.
     newest: Mark,
     leaves: Leaves,
@@ -81,9 +85,12 @@ pub(crate) struct Engine {
 type Done = (Arc<ObjectId>, Result<Outcome, MemberError>);
 type Told = mpsc::Sender<(Arc<Kind>, Seen)>;
 
+/// What the member says that it is, and its claim.
+type Described = Result<(Description, Option<FoundClaim>), MemberError>;
+
 /// A request of the engine itself, which is no work on a leaf.
 enum Errand {
-    Probed(Result<(), MemberError>, Option<(Description, Option<FoundClaim>)>),
+    Probed(Result<(), MemberError>, Option<Described>),
     Claimed(u64, Result<Claimed, MemberError>),
 }
 
@@ -101,6 +108,8 @@ impl Engine {
             started: Instant::now(),
             authority: Authority::default(),
             claim_error: None,
+            identity_error: None,
+            description: Description::default(),
             newest: Mark::default(),
             queue: Queue::default(),
             emptying: BTreeMap::new(),

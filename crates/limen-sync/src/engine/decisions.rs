@@ -44,7 +44,7 @@ impl Engine {
                 Action::Update if self.leaves.has_drifted(id) => self.consider_drift(id),
                 _ => self.queue.push(id.clone()),
             }
-            self.wait_for_claim(id);
+            self.wait_for_authority(id);
         }
         self.report(id);
         if self.is_over(id) {
@@ -83,7 +83,9 @@ impl Engine {
         let report = self.leaves.report(id);
         let before = self.reported.get(id);
         // That something is about to be done is no news to the hub that desires it.
-        let begun = report.state == Some(LeafState::Pending) && report.held_for.is_none();
+        let begun = report.state == Some(LeafState::Pending)
+            && report.message.is_empty()
+            && report.held_for.is_none();
         if before == Some(&report) || (before.is_none() && begun) {
             return;
         }

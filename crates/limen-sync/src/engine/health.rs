@@ -12,20 +12,21 @@ use limen_core::reconcile::Action;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Engine, Errand, Told};
-use crate::claim::{self, Claimed, FoundClaim, claim_id};
+use super::{Described, Engine, Errand, Told};
+use crate::claim::{self, Claimed, claim_id};
 use crate::member_error::{MemberError, MemberErrorKind};
-use crate::probe::{self, Description};
+use crate::probe;
 use crate::syncer::{ApiVerdict, MemberNews};
 
 impl Engine {
     pub(super) fn probe(&self) -> BoxFuture<'static, Errand> {
         let (api, hub) = (self.api.clone(), self.leaves.hub().to_owned());
         let describe = !self.authority.is_described();
+        let before = self.description.clone();
         async move {
             let healthy = probe::healthy(&api).await;
             let described = match healthy.is_ok() && describe {
-                true => probe::describe(&api, &hub).await.ok(),
+                true => Some(probe::describe(&api, &hub, before).await),
                 false => None,
             };
             Errand::Probed(healthy, described)
@@ -61,8 +62,11 @@ impl Engine {
         }
         let stopped = self.authority.finish(generation, outcome, Instant::now());
         if self.claim_error != error {
+            if let Some(error) = &error {
+                tracing::warn!(cluster = %self.options.cluster, %error, "claim failed");
+            }
             self.claim_error = error;
-            self.explain_claim();
+            self.explain_waiting();
         }
         if let Some(claim) = stopped {
             self.authority_changed();
@@ -71,24 +75,27 @@ impl Engine {
     }
 
     /// Reports why leaves are not written, or that they are again.
-    fn explain_claim(&mut self) {
-        if let Some(error) = &self.claim_error {
-            tracing::warn!(cluster = %self.options.cluster, %error, "claim failed");
-        }
+    fn explain_waiting(&mut self) {
+        let ended = self.claim_error.is_none() && self.identity_error.is_none();
         for id in self.leaves.all_desired() {
-            if self.claim_error.is_none() {
+            if ended {
                 self.leaves.trouble(&id, None);
             }
             self.consider(&id);
         }
     }
 
-    /// Notes that a leaf waits for the claim, if that could not be written.
-    pub(super) fn wait_for_claim(&mut self, id: &Arc<ObjectId>) {
-        let Some(error) = self.claim_error.clone() else { return };
+    /// Notes that a leaf waits for the claim or for the identity of the member.
+    pub(super) fn wait_for_authority(&mut self, id: &Arc<ObjectId>) {
         if self.leaves.desired(id).is_none() || self.leaves.action(id).0 == Action::Keep {
             return;
         }
+        if let Some(error) = &self.identity_error {
+            let message = format!("waiting for the identity of the cluster: {}", error.message);
+            self.leaves.trouble(id, Some((LeafState::Pending, message)));
+            return;
+        }
+        let Some(error) = self.claim_error.clone() else { return };
         let claim = claim_id(self.leaves.hub());
         let message = format!("cannot claim the cluster with {claim}: {}", error.message);
         if self.leaves.is_news(id, error.kind) {
@@ -115,7 +122,7 @@ impl Engine {
     pub(super) fn judge(
         &mut self,
         healthy: Result<(), MemberError>,
-        described: Option<(Description, Option<FoundClaim>)>,
+        described: Option<Described>,
         tell: &Told,
     ) {
         let now = crate::clock::now_seconds();
@@ -151,10 +158,28 @@ impl Engine {
         if before.judged != self.verdict.judged || before.error != self.verdict.error {
             self.say(MemberNews::Api(self.verdict.clone()));
         }
-        if let Some((description, found)) = described.filter(|_| !is_away) {
-            self.tell_mark(found.as_ref().map(|found| found.claim.mark));
-            self.authority.describe(found);
-            self.say(MemberNews::Described(description));
+        if let Some(described) = described.filter(|_| !is_away) {
+            self.identify(described);
         }
+    }
+
+    /// Tells the hub what the member is, or why that cannot be read. Each probe reads it again.
+    fn identify(&mut self, described: Described) {
+        let (identity, error) = match described {
+            Ok(identity) => (Some(identity), None),
+            Err(error) => (None, Some(error)),
+        };
+        if self.identity_error != error {
+            if let Some(error) = &error {
+                tracing::warn!(cluster = %self.options.cluster, %error, "identity cannot be read");
+            }
+            self.identity_error = error;
+            self.explain_waiting();
+        }
+        let Some((description, found)) = identity else { return };
+        self.tell_mark(found.as_ref().map(|found| found.claim.mark));
+        self.authority.describe(found);
+        self.description = description.clone();
+        self.say(MemberNews::Described(description));
     }
 }
