@@ -214,7 +214,7 @@ impl Engine {
                     // The claim is watched: another instance may take it.
                     self.use_kind(&claim_kind(), tell);
                 }
-                self.authority.set_permit(permit);
+                self.authority.answer(permit);
                 self.authority_changed();
             }
         }

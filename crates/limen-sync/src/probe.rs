@@ -27,6 +27,8 @@ pub(crate) fn next(beat_from: Instant, now: Instant, every: Duration) -> Instant
 /// A member, as it describes itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
+    /// Counts descriptions on a connection, from 1; a permit names the one that it answers.
+    pub number: u64,
     /// Its Kubernetes version; empty if it is not told in time.
     pub version: String,
     /// Where its nodes are.
@@ -74,7 +76,7 @@ pub(crate) async fn describe(
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => Nodes::default(),
         _ => before.nodes,
     };
-    Ok((Description { version, nodes, uid, claim }, found))
+    Ok((Description { number: before.number, version, nodes, uid, claim }, found))
 }
 
 /// The uid of kube-system, which may be forbidden to us.

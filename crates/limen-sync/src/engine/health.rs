@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{Described, Engine, Errand, Told};
+use crate::authority::Contest;
 use crate::claim::{self, Claimed, claim_id};
 use crate::member_error::{MemberError, MemberErrorKind};
 use crate::probe;
@@ -60,7 +61,7 @@ impl Engine {
         if let Some(Claimed::Refused(found)) = &outcome {
             self.tell_mark(Some(found.claim.mark));
         }
-        let stopped = self.authority.finish(generation, outcome, Instant::now());
+        let contest = self.authority.finish(generation, outcome, Instant::now());
         if self.claim_error != error {
             if let Some(error) = &error {
                 tracing::warn!(cluster = %self.options.cluster, %error, "claim failed");
@@ -68,10 +69,18 @@ impl Engine {
             self.claim_error = error;
             self.explain_waiting();
         }
-        if let Some(claim) = stopped {
-            self.authority_changed();
-            self.say(MemberNews::Claimed(claim));
+        self.settle_contest(contest);
+    }
+
+    /// Stops writes if another instance has claimed the member: for good, or until the hub has seen
+    /// a claim that an earlier leader wrote late.
+    pub(super) fn settle_contest(&mut self, contest: Option<Contest>) {
+        match contest {
+            None => return,
+            Some(Contest::Lost(claim)) => self.say(MemberNews::Claimed(claim)),
+            Some(Contest::Outdated) => self.suspect = true,
         }
+        self.authority_changed();
     }
 
     /// Reports why leaves are not written, or that they are again.
@@ -176,9 +185,9 @@ impl Engine {
             self.identity_error = error;
             self.explain_waiting();
         }
-        let Some((description, found)) = identity else { return };
+        let Some((mut description, found)) = identity else { return };
         self.tell_mark(found.as_ref().map(|found| found.claim.mark));
-        self.authority.describe(found);
+        description.number = self.authority.describe(found);
         self.description = description.clone();
         self.say(MemberNews::Described(description));
     }

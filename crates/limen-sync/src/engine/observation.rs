@@ -126,10 +126,8 @@ impl Engine {
         }
         let found = FoundClaim::of(object);
         self.tell_mark(Some(found.claim.mark));
-        if let Some(claim) = self.authority.see(found) {
-            self.authority_changed();
-            self.say(MemberNews::Claimed(claim));
-        }
+        let contest = self.authority.see(found);
+        self.settle_contest(contest);
     }
 
     /// Tells the newest mark that the member carries.

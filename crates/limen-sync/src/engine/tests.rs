@@ -19,7 +19,8 @@ fn engine() -> Engine {
     let api = ObjectApi::new(kube::Client::new(nobody, "default"));
     let mut engine = Engine::new(api, options, mpsc::unbounded_channel().0);
     engine.authority.describe(None);
-    engine.authority.set_permit(Some(Permit { instance: "hub".into(), epoch: 1, revision: 0 }));
+    let permit = Permit { instance: "hub".into(), epoch: 1, revision: 0, description: 1 };
+    engine.authority.answer(Some(permit));
     let write = engine.authority.begin().unwrap();
     let version =
         crate::object_api::Precondition { uid: "u".to_owned(), resource_version: "1".to_owned() };
@@ -44,6 +45,6 @@ async fn it_wakes_only_for_what_can_begin() {
     assert_eq!(engine.next_wake(0, Some(probe)), Some(probe), "it is away");
     assert_eq!(engine.next_wake(0, None), None, "a probe is under way");
     engine.reachable = true;
-    engine.authority.set_permit(None);
+    engine.authority.answer(None);
     assert_eq!(engine.next_wake(0, Some(probe)), Some(probe), "it has no permit");
 }
