@@ -78,6 +78,11 @@ impl Authority {
         self.described && self.held && self.permit.is_some()
     }
 
+    /// The terms of writes: instance and epoch.
+    pub(crate) fn terms(&self) -> Option<(Arc<str>, u64)> {
+        self.permit.as_ref().map(|permit| (permit.instance.clone(), permit.epoch))
+    }
+
     /// The epoch that writes carry.
     pub(crate) fn epoch(&self) -> Option<u64> {
         self.permit.as_ref().map(|permit| permit.epoch)
@@ -92,12 +97,12 @@ impl Authority {
     }
 
     fn set_permit(&mut self, permit: Option<Permit>) {
-        let terms = |permit: &Permit| (permit.instance.clone(), permit.epoch);
-        if self.permit.as_ref().map(terms) != permit.as_ref().map(terms) {
+        let before = self.terms();
+        self.permit = permit;
+        if self.terms() != before {
             self.generation += 1;
             (self.held, self.not_before, self.writing) = (false, None, false);
         }
-        self.permit = permit;
     }
 
     /// The member was away: it may be another one that comes back.

@@ -49,6 +49,8 @@ pub(crate) struct Engine {
     /// The origin of the times of corrections.
     started: Instant,
     authority: Authority,
+    /// The terms of writes that leaves were considered under.
+    terms: Option<(Arc<str>, u64)>,
     /// Why the claim could not be written, if so.
     claim_error: Option<MemberError>,
     /// Why the identity of the member could not be read, if so.
@@ -107,6 +109,7 @@ impl Engine {
             events,
             started: Instant::now(),
             authority: Authority::default(),
+            terms: None,
             claim_error: None,
             identity_error: None,
             description: Description::default(),

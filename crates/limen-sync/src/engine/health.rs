@@ -114,8 +114,14 @@ impl Engine {
         self.leaves.trouble(id, Some((LeafState::Failed, message)));
     }
 
-    /// The epoch of writes may be another one: leaves of a later epoch are never written.
+    /// Considers leaves again if the terms of writes have changed: leaves of a later epoch are never
+    /// written. A permit for a newer revision changes nothing.
     pub(super) fn authority_changed(&mut self) {
+        let terms = self.authority.terms();
+        if terms == self.terms {
+            return;
+        }
+        self.terms = terms;
         self.leaves.set_epoch(self.authority.epoch());
         for id in self.leaves.all_desired() {
             self.consider(&id);
@@ -126,6 +132,7 @@ impl Engine {
     pub(super) fn revoke(&mut self) {
         self.authority.revoke();
         self.leaves.set_epoch(None);
+        self.terms = None;
     }
 
     pub(super) fn judge(

@@ -1,5 +1,10 @@
+use limen_core::federated::OnConflict;
+use limen_core::leaf::Leaf;
+use serde_json::json;
+
 use super::*;
 use crate::authority::Permit;
+use crate::desired::{Desired, DesiredLeaf};
 use crate::fence::Fence;
 
 fn engine() -> Engine {
@@ -47,4 +52,28 @@ async fn it_wakes_only_for_what_can_begin() {
     engine.reachable = true;
     engine.authority.answer(None);
     assert_eq!(engine.next_wake(0, Some(probe)), Some(probe), "it has no permit");
+}
+
+/// A hub with many leaves renews its permits often.
+#[tokio::test]
+async fn leaves_are_considered_again_only_under_other_terms() {
+    let mut engine = engine();
+    engine.authority_changed();
+    let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
+    let id = Arc::new(ObjectId { kind, namespace: None, name: "settings".to_owned() });
+    let leaf = Leaf { object: json!({}), hash: "hash".to_owned(), handed_over: Vec::new() };
+    let (leaf, on_conflict) = (Arc::new(leaf), OnConflict::Abort);
+    let desired = Desired::Leaf { leaf, on_conflict, create: true };
+    let root_uid = "root".into();
+    let desired = DesiredLeaf { root_uid, replaces: None, revision: 1, desired };
+    engine.leaves.desire(id.clone(), Some(desired));
+    let mut permit = Permit { instance: "hub".into(), epoch: 1, revision: 9, description: 1 };
+    let mut considered = |permit: &Permit| {
+        engine.authority.answer(Some(permit.clone()));
+        engine.authority_changed();
+        engine.queue.busy() > 0
+    };
+    assert!(!considered(&permit), "only the revision is newer");
+    permit.epoch = 2;
+    assert!(considered(&permit));
 }
