@@ -10,6 +10,7 @@
 mod decisions;
 mod health;
 mod observation;
+mod other_versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use self::other_versions::OtherVersions;
 use crate::authority::Authority;
 use crate::claim::{Claimed, FoundClaim, claim_kind};
 use crate::desired::Report;
@@ -68,7 +70,7 @@ pub(crate) struct Engine {
     /// Kinds that the member serves in no version.
     missing: BTreeSet<Arc<Kind>>,
     /// Kinds that the member serves in other versions only.
-    other_versions: BTreeMap<Arc<Kind>, Vec<String>>,
+    other_versions: OtherVersions,
     /// Kinds that are followed, and whether they are used.
     watching: BTreeMap<Arc<Kind>, watch::Sender<bool>>,
     /// Kinds whose leaves have all been seen once.
@@ -94,6 +96,7 @@ type Described = Result<(Description, Option<FoundClaim>), MemberError>;
 enum Errand {
     Probed(Result<(), MemberError>, Option<Described>),
     Claimed(u64, Result<Claimed, MemberError>),
+    ListedElsewhere { kind: Arc<Kind>, generation: u64, empty: bool },
 }
 
 impl Engine {
@@ -119,7 +122,7 @@ impl Engine {
             reported: BTreeMap::new(),
             inventory: None,
             missing: BTreeSet::new(),
-            other_versions: BTreeMap::new(),
+            other_versions: OtherVersions::default(),
             watching: BTreeMap::new(),
             listed: BTreeSet::new(),
             lost: BTreeSet::new(),
@@ -157,6 +160,7 @@ impl Engine {
                 errands.push(self.probe());
             }
             errands.extend(self.start_claim());
+            errands.extend(self.start_lists());
             let due = self.next_wake(work.len(), (!probing).then_some(next_probe));
             tokio::select! {
                 biased;
@@ -174,6 +178,9 @@ impl Engine {
                         self.judge(healthy, described, &tell);
                     }
                     Errand::Claimed(generation, outcome) => self.claimed(generation, outcome),
+                    Errand::ListedElsewhere { kind, generation, empty } => {
+                        self.listed_elsewhere(&kind, generation, empty);
+                    }
                 },
                 () = until(due) => {}
             }

@@ -133,6 +133,7 @@ impl Engine {
         self.authority.revoke();
         self.leaves.set_epoch(None);
         self.terms = None;
+        self.other_versions.doubt();
     }
 
     pub(super) fn judge(

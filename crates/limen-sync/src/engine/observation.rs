@@ -58,14 +58,7 @@ impl Engine {
                 }
                 self.say(MemberNews::Listed(kind.clone()));
             }
-            Seen::OtherVersions(versions) => {
-                let message = format!("served in other versions only: {}", versions.join(", "));
-                self.other_versions.insert(kind.clone(), versions);
-                for id in self.leaves.of_kind(kind) {
-                    self.consider(&id);
-                }
-                self.lose(kind, message);
-            }
+            Seen::OtherVersions(versions) => self.see_other_versions(kind, versions),
             Seen::Lost(error) => {
                 let newly = self.lose(kind, limen_api::why(&error));
                 // A broken watch may be all that tells of another cluster behind the same endpoint.
@@ -139,7 +132,7 @@ impl Engine {
     }
 
     /// A kind cannot be listed or watched; true if it could before.
-    fn lose(&mut self, kind: &Arc<Kind>, message: String) -> bool {
+    pub(super) fn lose(&mut self, kind: &Arc<Kind>, message: String) -> bool {
         let newly = self.lost.insert(kind.clone());
         if newly {
             let cluster = &self.options.cluster;
@@ -158,7 +151,7 @@ impl Engine {
                 kind.kind, kind.api_version
             ));
         }
-        let versions = self.other_versions.get(kind)?;
+        let versions = self.other_versions.of(kind)?;
         Some(format!(
             "the cluster does not serve {} in {}, only in {}; federate one of these versions",
             kind.kind,
