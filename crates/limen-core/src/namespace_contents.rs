@@ -65,15 +65,10 @@ impl NamespaceContents {
 
     fn part(&self, n: usize, hub: &str, by_uid: &BTreeMap<&str, usize>, depth: usize) -> Part {
         let (kind, metadata) = &self.objects[n];
-        if is_furniture(kind, metadata) {
-            return Part::Ignored;
-        }
-        let deleting = metadata["deletionTimestamp"].is_string();
-        if metadata["labels"][HUB_LABEL] == hub {
-            return if deleting { Part::Ignored } else { Part::Pending };
-        }
-        let owners = metadata["ownerReferences"].as_array().filter(|owners| !owners.is_empty());
-        let Some(owners) = owners else { return Part::Foreign };
+        let owners = match own_part(kind, metadata, hub) {
+            Ok(part) => return part,
+            Err(owners) => owners,
+        };
         if depth == 0 {
             return Part::Foreign;
         }
@@ -83,6 +78,38 @@ impl NamespaceContents {
             listed.map_or(Part::Pending, |&owner| self.part(owner, hub, by_uid, depth - 1))
         });
         judged.max().unwrap_or(Part::Foreign)
+    }
+}
+
+/// Whether an object belongs to others whatever else is in its namespace, so that nothing else need
+/// be listed.
+pub fn is_foreign(kind: &str, metadata: &Value, hub: &str) -> bool {
+    matches!(own_part(kind, metadata, hub), Ok(Part::Foreign))
+}
+
+/// Whether a resource has objects that are deleted with their namespace, by the verbs of discovery.
+/// Metrics and reviews can be listed or created and are stored nowhere.
+pub fn is_stored(verbs: &[&str]) -> bool {
+    verbs.contains(&"list") && verbs.contains(&"delete")
+}
+
+/// Whether an API group has computed resources only: that it cannot be read hides nothing.
+pub fn is_virtual_group(group: &str) -> bool {
+    matches!(group, "metrics.k8s.io" | "custom.metrics.k8s.io" | "external.metrics.k8s.io")
+}
+
+/// What an object by itself says about its namespace; its owners if they decide.
+fn own_part<'a>(kind: &str, metadata: &'a Value, hub: &str) -> Result<Part, &'a Vec<Value>> {
+    if is_furniture(kind, metadata) {
+        return Ok(Part::Ignored);
+    }
+    if metadata["labels"][HUB_LABEL] == hub {
+        let deleting = metadata["deletionTimestamp"].is_string();
+        return Ok(if deleting { Part::Ignored } else { Part::Pending });
+    }
+    match metadata["ownerReferences"].as_array().filter(|owners| !owners.is_empty()) {
+        Some(owners) => Err(owners),
+        None => Ok(Part::Foreign),
     }
 }
 

@@ -28,6 +28,17 @@ pub struct Permit {
     pub epoch: u64,
     /// The hub's newest revision.
     pub revision: u64,
+    /// The number of the description that it answers: the member may be another one since.
+    pub description: u64,
+}
+
+/// What follows from a claim of another instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Contest {
+    /// This hub stops, and the hub is told.
+    Lost(Claim),
+    /// A late write of an earlier epoch: the member is described again.
+    Outdated,
 }
 
 /// A claim to be written.
@@ -48,6 +59,8 @@ pub(crate) struct Authority {
     generation: u64,
     /// The hub knows what the member is, since it was last away.
     described: bool,
+    /// Counts descriptions, so that a permit for an earlier one is not taken for this one.
+    descriptions: u64,
     /// The instance that the member was claimed by when it was described.
     approved: Option<String>,
     known: Option<FoundClaim>,
@@ -65,18 +78,31 @@ impl Authority {
         self.described && self.held && self.permit.is_some()
     }
 
+    /// The terms of writes: instance and epoch.
+    pub(crate) fn terms(&self) -> Option<(Arc<str>, u64)> {
+        self.permit.as_ref().map(|permit| (permit.instance.clone(), permit.epoch))
+    }
+
     /// The epoch that writes carry.
     pub(crate) fn epoch(&self) -> Option<u64> {
         self.permit.as_ref().map(|permit| permit.epoch)
     }
 
-    pub(crate) fn set_permit(&mut self, permit: Option<Permit>) {
-        let terms = |permit: &Permit| (permit.instance.clone(), permit.epoch);
-        if self.permit.as_ref().map(terms) != permit.as_ref().map(terms) {
+    /// Takes the answer of the hub to a description; a permit for an earlier one grants nothing.
+    pub(crate) fn answer(&mut self, permit: Option<Permit>) {
+        let current = self.described.then_some(self.descriptions);
+        if permit.as_ref().is_none_or(|permit| Some(permit.description) == current) {
+            self.set_permit(permit);
+        }
+    }
+
+    fn set_permit(&mut self, permit: Option<Permit>) {
+        let before = self.terms();
+        self.permit = permit;
+        if self.terms() != before {
             self.generation += 1;
             (self.held, self.not_before, self.writing) = (false, None, false);
         }
-        self.permit = permit;
     }
 
     /// The member was away: it may be another one that comes back.
@@ -85,11 +111,13 @@ impl Authority {
         (self.described, self.approved, self.known) = (false, None, None);
     }
 
-    /// The hub is told what the member is and who claims it.
-    pub(crate) fn describe(&mut self, found: Option<FoundClaim>) {
+    /// The hub is told what the member is and who claims it; the number of the description.
+    pub(crate) fn describe(&mut self, found: Option<FoundClaim>) -> u64 {
         self.described = true;
+        self.descriptions += 1;
         self.approved = found.as_ref().map(|found| found.claim.instance.clone());
         self.known = found;
+        self.descriptions
     }
 
     pub(crate) fn is_described(&self) -> bool {
@@ -123,13 +151,13 @@ impl Authority {
         })
     }
 
-    /// Takes the outcome of a write; the claim that stops this hub, if there is one.
+    /// Takes the outcome of a write, and what follows from the claim that it found instead.
     pub(crate) fn finish(
         &mut self,
         generation: u64,
         outcome: Option<Claimed>,
         now: Instant,
-    ) -> Option<Claim> {
+    ) -> Option<Contest> {
         if generation != self.generation {
             return None;
         }
@@ -142,8 +170,7 @@ impl Authority {
             }
             Some(Claimed::Refused(found)) => {
                 self.known = Some(found.clone());
-                self.set_permit(None);
-                Some(found.claim)
+                self.contested(found.claim)
             }
             None => {
                 self.not_before = Some(now + RETRY);
@@ -152,8 +179,8 @@ impl Authority {
         }
     }
 
-    /// A watch shows the claim; the claim that stops this hub, if it does.
-    pub(crate) fn see(&mut self, found: FoundClaim) -> Option<Claim> {
+    /// A watch shows the claim; what follows from it, if it is of another instance.
+    pub(crate) fn see(&mut self, found: FoundClaim) -> Option<Contest> {
         if self.known.as_ref().is_some_and(|known| is_older(&found, known)) {
             return None;
         }
@@ -164,8 +191,17 @@ impl Authority {
         if *claim.instance == *permit.instance || Some(&claim.instance) == approved {
             return None;
         }
+        self.contested(claim)
+    }
+
+    /// The member carries the claim of another instance, or of a later epoch.
+    fn contested(&mut self, claim: Claim) -> Option<Contest> {
+        if claim.mark.epoch < self.permit.as_ref()?.epoch {
+            self.revoke();
+            return Some(Contest::Outdated);
+        }
         self.set_permit(None);
-        Some(claim)
+        Some(Contest::Lost(claim))
     }
 
     /// The claim is gone from the member: it is written again.
@@ -196,7 +232,7 @@ mod tests {
     use crate::object_api::Precondition;
 
     fn permit(epoch: u64, revision: u64) -> Option<Permit> {
-        Some(Permit { instance: "ours".into(), epoch, revision })
+        Some(Permit { instance: "ours".into(), epoch, revision, description: 1 })
     }
 
     fn found(instance: &str, version: u64, mark: &str) -> FoundClaim {
@@ -210,7 +246,7 @@ mod tests {
     fn granted(now: Instant) -> Authority {
         let mut authority = Authority::default();
         authority.describe(Some(found("before", 5, "1.1")));
-        authority.set_permit(permit(2, 10));
+        authority.answer(permit(2, 10));
         let write = authority.begin().unwrap();
         assert_eq!(write.claim, found("ours", 0, "2.10").claim);
         assert_eq!(write.approved.as_deref(), Some("before"));
@@ -224,15 +260,17 @@ mod tests {
         let now = Instant::now();
         let mut authority = Authority::default();
         assert!(!authority.allows() && authority.due(now).is_none());
-        authority.set_permit(permit(1, 0));
+        authority.answer(permit(1, 0));
         assert!(!authority.allows() && authority.due(now).is_none(), "not described");
         authority.describe(None);
+        assert!(authority.due(now).is_none(), "a permit before the description grants nothing");
+        authority.answer(permit(1, 0));
         assert!(!authority.allows() && authority.due(now).is_some(), "not claimed");
         let mut authority = granted(now);
         assert!(authority.allows());
         authority.revoke();
         assert!(!authority.allows());
-        authority.set_permit(permit(2, 10));
+        authority.answer(permit(2, 10));
         assert!(!authority.allows(), "not described again");
     }
 
@@ -253,8 +291,8 @@ mod tests {
         let mut authority = granted(now);
         assert_eq!(authority.see(found("before", 5, "1.1")), None, "an older version");
         assert!(authority.allows());
-        let other = found("before", 7, "1.2");
-        assert_eq!(authority.see(other.clone()), Some(other.claim));
+        let other = found("before", 7, "2.2");
+        assert_eq!(authority.see(other.clone()), Some(Contest::Lost(other.claim)));
         assert!(!authority.allows());
         let mut authority = granted(now);
         authority.stamp(11);
@@ -262,8 +300,46 @@ mod tests {
         assert_eq!(write.approved, None, "the instance before is approved no longer");
         let refused = found("copy", 9, "2.11");
         let outcome = Some(Claimed::Refused(refused.clone()));
-        assert_eq!(authority.finish(write.generation, outcome, now), Some(refused.claim));
+        let lost = Some(Contest::Lost(refused.claim));
+        assert_eq!(authority.finish(write.generation, outcome, now), lost);
         assert!(!authority.allows());
+    }
+
+    #[test]
+    fn a_late_claim_of_an_earlier_epoch_is_described_and_can_be_replaced() {
+        let now = Instant::now();
+        let late = found("before", 7, "1.2");
+        let seen = |authority: &mut Authority| authority.see(late.clone());
+        let refused = |authority: &mut Authority| {
+            authority.stamp(11);
+            let write = authority.begin().unwrap();
+            authority.finish(write.generation, Some(Claimed::Refused(late.clone())), now)
+        };
+        for watched in [true, false] {
+            let mut authority = granted(now);
+            let contest = if watched { seen(&mut authority) } else { refused(&mut authority) };
+            assert_eq!(contest, Some(Contest::Outdated));
+            assert!(!authority.allows() && !authority.is_described());
+            let number = authority.describe(Some(late.clone()));
+            authority.answer(permit(2, 10).map(|permit| Permit { description: number, ..permit }));
+            assert_eq!(authority.begin().unwrap().approved.as_deref(), Some("before"));
+        }
+    }
+
+    #[test]
+    fn a_permit_for_an_earlier_description_grants_nothing() {
+        let now = Instant::now();
+        let mut authority = granted(now);
+        authority.revoke();
+        assert_eq!(authority.describe(None), 2);
+        authority.answer(permit(2, 10));
+        assert_eq!(authority.due(now), None);
+        authority.answer(permit(2, 10).map(|permit| Permit { description: 2, ..permit }));
+        assert_eq!(authority.due(now), Some(now));
+        authority.answer(permit(2, 11));
+        assert_eq!(authority.due(now), Some(now), "the current permit stays");
+        authority.answer(None);
+        assert_eq!(authority.due(now), None);
     }
 
     #[test]
@@ -271,10 +347,10 @@ mod tests {
         let now = Instant::now();
         let mut authority = Authority::default();
         authority.describe(None);
-        authority.set_permit(permit(1, 0));
+        authority.answer(permit(1, 0));
         let write = authority.begin().unwrap();
-        authority.set_permit(None);
-        authority.set_permit(permit(2, 0));
+        authority.answer(None);
+        authority.answer(permit(2, 0));
         let held = Claimed::Held(found("ours", 6, "1.0"));
         authority.finish(write.generation, Some(held), now);
         assert!(!authority.allows());

@@ -4,11 +4,16 @@
 //! cluster says the same. So a kind is absent only when discovery, which every Kubernetes has, can
 //! be read and has the kind in no version of its group.
 
+use futures::{StreamExt, stream};
 use http::Method;
 use limen_core::federated::Kind;
+use limen_core::namespace_contents::{is_stored, is_virtual_group};
 use serde_json::Value;
 
 use crate::object_api::{ObjectApi, version_path};
+
+/// How many documents of discovery are read at the same time.
+const READS: usize = 8;
 
 /// Whether and how a cluster serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,16 +67,16 @@ pub(crate) async fn serving(api: &ObjectApi, kind: &Kind) -> kube::Result<Servin
     })
 }
 
-/// The kinds whose objects are in namespaces and can be listed.
+/// The kinds whose objects are in namespaces and are deleted with them.
 #[derive(Debug, Default)]
 pub(crate) struct Listable {
-    /// Each in the preferred version of its group.
+    /// Each in the first version that serves it.
     pub(crate) kinds: Vec<Kind>,
     /// Parts of discovery that cannot be read, with the reason.
     pub(crate) unreadable: Vec<String>,
 }
 
-/// Every kind whose objects are in namespaces and can be listed.
+/// Every kind whose objects are in namespaces and are deleted with them.
 pub(crate) async fn listable_kinds(api: &ObjectApi) -> kube::Result<Listable> {
     let mut found = Listable::default();
     let groups = api.send(Method::GET, "/apis", None, None).await?;
@@ -86,28 +91,38 @@ pub(crate) async fn listable_kinds(api: &ObjectApi) -> kube::Result<Listable> {
             versions.extend(version["groupVersion"].as_str().map(str::to_owned));
         }
     }
-    for api_version in versions {
+    let reads = stream::iter(versions).map(async |api_version| {
         let path = match api_version.contains('/') {
             true => format!("/apis/{api_version}"),
             false => format!("/api/{api_version}"),
         };
-        let resources = match api.send(Method::GET, &path, None, None).await {
-            Ok(resources) => resources,
+        let resources = api.send(Method::GET, &path, None, None).await;
+        (api_version, path, resources)
+    });
+    let mut reads = std::pin::pin!(reads.buffered(READS));
+    while let Some((api_version, path, resources)) = reads.next().await {
+        let unreadable = match resources {
+            Ok(resources) => match entries(&resources, "APIResourceList", "resources") {
+                Some(resources) => {
+                    let kinds = resources.iter().filter_map(|known| listable(known, &api_version));
+                    for kind in kinds {
+                        if !found.kinds.contains(&kind) {
+                            found.kinds.push(kind);
+                        }
+                    }
+                    continue;
+                }
+                None => format!("{path} is no list of resources"),
+            },
             // An aggregated API whose server is away hides what it has.
             Err(kube::Error::Api(status)) if is_permanent(status.code) => {
-                found.unreadable.push(format!("{path}: {}", status.message));
-                continue;
+                format!("{path}: {}", status.message)
             }
             Err(error) => return Err(error),
         };
-        let Some(resources) = entries(&resources, "APIResourceList", "resources") else {
-            found.unreadable.push(format!("{path} is no list of resources"));
-            continue;
-        };
-        for kind in resources.iter().filter_map(|resource| listable(resource, &api_version)) {
-            if !found.kinds.contains(&kind) {
-                found.kinds.push(kind);
-            }
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        if !is_virtual_group(group) {
+            found.unreadable.push(unreadable);
         }
     }
     // Every cluster has these: without them something else answers in its place.
@@ -121,8 +136,8 @@ pub(crate) async fn listable_kinds(api: &ObjectApi) -> kube::Result<Listable> {
 
 fn listable(resource: &Value, api_version: &str) -> Option<Kind> {
     let name = resource["name"].as_str().filter(|name| !name.contains('/'))?;
-    let lists = resource["verbs"].as_array()?.iter().any(|verb| verb == "list");
-    (lists && resource["namespaced"] == true).then(|| Kind {
+    let verbs: Vec<&str> = resource["verbs"].as_array()?.iter().filter_map(Value::as_str).collect();
+    (is_stored(&verbs) && resource["namespaced"] == true).then(|| Kind {
         api_version: api_version.to_owned(),
         kind: resource["kind"].as_str().unwrap_or_default().to_owned(),
         plural: name.to_owned(),

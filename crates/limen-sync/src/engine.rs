@@ -10,6 +10,7 @@
 mod decisions;
 mod health;
 mod observation;
+mod other_versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use self::other_versions::OtherVersions;
 use crate::authority::Authority;
 use crate::claim::{Claimed, FoundClaim, claim_kind};
 use crate::desired::Report;
@@ -38,6 +40,9 @@ use crate::syncer::{ApiVerdict, Command, MemberEvent, MemberNews, SyncerOptions}
 use crate::watch::{Seen, follow_used};
 use crate::work::Outcome;
 
+/// The least time between two probes that are out of turn.
+const EXTRA_PROBE: Duration = Duration::from_secs(1);
+
 /// Everything about one member.
 pub(crate) struct Engine {
     api: ObjectApi,
@@ -46,8 +51,14 @@ pub(crate) struct Engine {
     /// The origin of the times of corrections.
     started: Instant,
     authority: Authority,
+    /// The terms of writes that leaves were considered under.
+    terms: Option<(Arc<str>, u64)>,
     /// Why the claim could not be written, if so.
     claim_error: Option<MemberError>,
+    /// Why the identity of the member could not be read, if so.
+    identity_error: Option<MemberError>,
+    /// What the member said last that it is.
+    description: Description,
     /// The newest mark that the hub was told of or has written.
     newest: Mark,
     leaves: Leaves,
@@ -59,7 +70,7 @@ pub(crate) struct Engine {
     /// Kinds that the member serves in no version.
     missing: BTreeSet<Arc<Kind>>,
     /// Kinds that the member serves in other versions only.
-    other_versions: BTreeMap<Arc<Kind>, Vec<String>>,
+    other_versions: OtherVersions,
     /// Kinds that are followed, and whether they are used.
     watching: BTreeMap<Arc<Kind>, watch::Sender<bool>>,
     /// Kinds whose leaves have all been seen once.
@@ -71,17 +82,21 @@ pub(crate) struct Engine {
     reachable: bool,
     /// The last probe was answered.
     answered: bool,
-    /// Something is amiss: probe at once.
+    /// Something is amiss: probe out of turn.
     suspect: bool,
 }
 
 type Done = (Arc<ObjectId>, Result<Outcome, MemberError>);
 type Told = mpsc::Sender<(Arc<Kind>, Seen)>;
 
+/// What the member says that it is, and its claim.
+type Described = Result<(Description, Option<FoundClaim>), MemberError>;
+
 /// A request of the engine itself, which is no work on a leaf.
 enum Errand {
-    Probed(Result<(), MemberError>, Option<(Description, Option<FoundClaim>)>),
+    Probed(Result<(), MemberError>, Option<Described>),
     Claimed(u64, Result<Claimed, MemberError>),
+    ListedElsewhere { kind: Arc<Kind>, generation: u64, empty: bool },
 }
 
 impl Engine {
@@ -97,14 +112,17 @@ impl Engine {
             events,
             started: Instant::now(),
             authority: Authority::default(),
+            terms: None,
             claim_error: None,
+            identity_error: None,
+            description: Description::default(),
             newest: Mark::default(),
             queue: Queue::default(),
             emptying: BTreeMap::new(),
             reported: BTreeMap::new(),
             inventory: None,
             missing: BTreeSet::new(),
-            other_versions: BTreeMap::new(),
+            other_versions: OtherVersions::default(),
             watching: BTreeMap::new(),
             listed: BTreeSet::new(),
             lost: BTreeSet::new(),
@@ -123,13 +141,17 @@ impl Engine {
         // Not tasks of their own: they are little to do, and waking one is more.
         let mut errands: FuturesUnordered<BoxFuture<'static, Errand>> = FuturesUnordered::new();
         let (mut next_probe, mut probing) = (Instant::now(), false);
+        let mut extra_probe = Instant::now();
         for kind in std::mem::take(&mut self.options.kinds) {
             self.watch(kind, watch::Sender::new(false), &tell);
         }
         loop {
             self.start_work(&mut work);
             if std::mem::take(&mut self.suspect) {
-                next_probe = Instant::now();
+                let soon = Instant::now().max(extra_probe);
+                if soon < next_probe {
+                    (next_probe, extra_probe) = (soon, soon + EXTRA_PROBE);
+                }
             }
             if !probing && next_probe <= Instant::now() {
                 let SyncerOptions { beat_from, probe_every, .. } = self.options;
@@ -138,6 +160,7 @@ impl Engine {
                 errands.push(self.probe());
             }
             errands.extend(self.start_claim());
+            errands.extend(self.start_lists());
             let due = self.next_wake(work.len(), (!probing).then_some(next_probe));
             tokio::select! {
                 biased;
@@ -147,9 +170,7 @@ impl Engine {
                 },
                 Some((kind, seen)) = seen.recv() => self.see(&kind, seen),
                 Some(Ok((id, outcome))) = work.join_next() => {
-                    if self.finish(&id, outcome) {
-                        next_probe = Instant::now();
-                    }
+                    self.finish(&id, outcome);
                 }
                 Some(errand) = errands.next() => match errand {
                     Errand::Probed(healthy, described) => {
@@ -157,6 +178,9 @@ impl Engine {
                         self.judge(healthy, described, &tell);
                     }
                     Errand::Claimed(generation, outcome) => self.claimed(generation, outcome),
+                    Errand::ListedElsewhere { kind, generation, empty } => {
+                        self.listed_elsewhere(&kind, generation, empty);
+                    }
                 },
                 () = until(due) => {}
             }
@@ -200,7 +224,7 @@ impl Engine {
                     // The claim is watched: another instance may take it.
                     self.use_kind(&claim_kind(), tell);
                 }
-                self.authority.set_permit(permit);
+                self.authority.answer(permit);
                 self.authority_changed();
             }
         }

@@ -129,6 +129,9 @@ impl Leaves {
                 self.desired.remove(&id);
                 self.unconfirmed.remove(&id);
                 self.corrections.remove(&id);
+                if !self.held.contains_key(&id) {
+                    self.ended.remove(&id);
+                }
             }
         }
     }

@@ -309,7 +309,8 @@ impl ObjectApi {
         }
     }
 
-    async fn metadata_page(&self, path: &str) -> kube::Result<Value> {
+    /// One page of a list, with the metadata of its objects only.
+    pub(crate) async fn metadata_page(&self, path: &str) -> kube::Result<Value> {
         let mut request = request(Method::GET, path, None, None)?;
         let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
         request.headers_mut().insert("accept", http::HeaderValue::from_static(accept));

@@ -27,7 +27,9 @@ pub(crate) fn next(beat_from: Instant, now: Instant, every: Duration) -> Instant
 /// A member, as it describes itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
-    /// Its Kubernetes version.
+    /// Counts descriptions on a connection, from 1; a permit names the one that it answers.
+    pub number: u64,
+    /// Its Kubernetes version; empty if it is not told in time.
     pub version: String,
     /// Where its nodes are.
     pub nodes: Nodes,
@@ -53,43 +55,55 @@ pub(crate) async fn healthy(api: &ObjectApi) -> Result<(), MemberError> {
     answer.map_err(|_| MemberError::timeout(PATIENCE))?.map(drop).map_err(MemberError::from)
 }
 
-/// Describes the member, with the version of its claim.
+/// Describes the member, with the version of its claim. Identity and claim must be read; version
+/// and nodes are as they were `before` where the member does not tell them in time.
 pub(crate) async fn describe(
     api: &ObjectApi,
     hub: &str,
+    before: Description,
 ) -> Result<(Description, Option<FoundClaim>), MemberError> {
-    let answer = tokio::time::timeout(Duration::from_secs(PATIENCE), look(api, hub)).await;
-    answer.map_err(|_| MemberError::timeout(PATIENCE))?
+    let limit = Duration::from_secs(PATIENCE);
+    let identity = async { futures::try_join!(uid(api), found_claim(api, hub)) };
+    let identity = tokio::time::timeout(limit, identity).await;
+    let (uid, found) = identity.map_err(|_| MemberError::timeout(PATIENCE))??;
+    let claim = found.as_ref().map(|found| found.claim.clone());
+    let version = tokio::time::timeout(limit, version(api));
+    let nodes = tokio::time::timeout(limit, api.metadata_page("/api/v1/nodes?limit=1000"));
+    let (version, nodes) = futures::join!(version, nodes);
+    let version = version.ok().and_then(Result::ok).unwrap_or(before.version);
+    let nodes = match nodes {
+        Ok(Ok(list)) => nodes_of(&list),
+        Ok(Err(kube::Error::Api(status))) if status.code == 403 => Nodes::default(),
+        _ => before.nodes,
+    };
+    Ok((Description { number: before.number, version, nodes, uid, claim }, found))
 }
 
-/// Nodes and kube-system may be forbidden to us, and then nothing is known of them.
-async fn look(
-    api: &ObjectApi,
-    hub: &str,
-) -> Result<(Description, Option<FoundClaim>), MemberError> {
-    let version: Value = serde_json::from_str(&api.text("/version").await?).unwrap_or_default();
-    let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
-    let nodes = match api.text("/api/v1/nodes?limit=1000").await {
-        Ok(text) => nodes(&serde_json::from_str(&text).unwrap_or_default()),
-        Err(_) => Nodes::default(),
-    };
-    let uid = match api.text("/api/v1/namespaces/kube-system").await {
+/// The uid of kube-system, which may be forbidden to us.
+async fn uid(api: &ObjectApi) -> kube::Result<Option<String>> {
+    match api.text("/api/v1/namespaces/kube-system").await {
         Ok(text) => {
             let namespace: Value = serde_json::from_str(&text).unwrap_or_default();
-            namespace["metadata"]["uid"].as_str().map(str::to_owned)
+            Ok(namespace["metadata"]["uid"].as_str().map(str::to_owned))
         }
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let found = match claim::read(api, hub).await {
-        Err(kube::Error::Api(status)) if status.code == 403 => None,
-        found => found?,
-    };
-    let claim = found.as_ref().map(|found| found.claim.clone());
-    Ok((Description { version, nodes, uid, claim }, found))
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
-fn nodes(list: &Value) -> Nodes {
+async fn found_claim(api: &ObjectApi, hub: &str) -> kube::Result<Option<FoundClaim>> {
+    match claim::read(api, hub).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
+        found => found,
+    }
+}
+
+async fn version(api: &ObjectApi) -> kube::Result<String> {
+    let version: Value = serde_json::from_str(&api.text("/version").await?).unwrap_or_default();
+    Ok(version["gitVersion"].as_str().unwrap_or_default().to_owned())
+}
+
+fn nodes_of(list: &Value) -> Nodes {
     let most = |label: &str| {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for node in list["items"].as_array().into_iter().flatten() {
@@ -133,9 +147,9 @@ mod tests {
         let node = |region: &str| json!({"metadata": {"labels": {"topology.kubernetes.io/region": region}}});
         let unlabelled = json!({"metadata": {}});
         let list = json!({"items": [node("a"), node("b"), node("b"), unlabelled]});
-        assert_eq!(nodes(&list).region.as_deref(), Some("b"));
+        assert_eq!(nodes_of(&list).region.as_deref(), Some("b"));
         let list = json!({"items": [node("b"), node("a")]});
-        assert_eq!(nodes(&list).region.as_deref(), Some("a"));
-        assert_eq!(nodes(&json!({})), Nodes::default());
+        assert_eq!(nodes_of(&list).region.as_deref(), Some("a"));
+        assert_eq!(nodes_of(&json!({})), Nodes::default());
     }
 }

@@ -66,8 +66,8 @@ pub enum MemberNews {
     Failed(Arc<ObjectId>, MemberError),
     /// Whether the member's API answers.
     Api(ApiVerdict),
-    /// What the member is: on connect, and after every return from Unhealthy. The hub answers with
-    /// a permit.
+    /// What the member is: on connect, after every return from Unhealthy, after a broken watch, and
+    /// after a late claim of an earlier epoch. The hub answers with a permit that names its number.
     Described(Description),
     /// The number of leaves that it holds, and the kinds that it does not serve.
     Inventory {
@@ -82,7 +82,7 @@ pub enum MemberNews {
     Lost(Arc<Kind>, String),
     /// A leaf or the claim carries a newer mark than any told before on this connection.
     Mark(Mark),
-    /// The claim names another instance, or a later epoch: writes have stopped.
+    /// The claim names another instance, in no earlier epoch, or a later epoch: writes have stopped.
     Claimed(Claim),
 }
 
@@ -132,8 +132,8 @@ impl Syncer {
         let _ = self.commands.send(Command::Watch(kind));
     }
 
-    /// Permits writes, or stops them. A permit lasts until the member becomes unhealthy or another
-    /// instance claims it.
+    /// Permits writes, or stops them. A permit for any but the last description is ignored. It
+    /// lasts until the member becomes unhealthy, a watch breaks, or another instance claims it.
     pub fn permit(&self, permit: Option<Permit>) {
         let _ = self.commands.send(Command::Permit(permit));
     }

@@ -33,7 +33,7 @@ pub enum Seen {
     Changed(Value),
     /// An object is gone; this is what it was last.
     Gone(Value),
-    /// Everything up to this version has been told.
+    /// A watch is established, and everything up to this version has been told.
     Bookmark(String),
     /// The cluster says that it does not know the kind, in any version.
     UnknownKind,
@@ -121,10 +121,15 @@ pub(crate) async fn follow_used(
                     break;
                 }
                 Err(error) => {
+                    // A probe that is answered says nothing about a watch that is refused.
+                    let refused = matches!(error, kube::Error::Api(_));
                     if !tell.say(Seen::Lost(error)).await {
                         return;
                     }
-                    watch_pause.until_answers(&api).await;
+                    match refused {
+                        true => watch_pause.in_full(LEAST).await,
+                        false => watch_pause.until_answers(&api).await,
+                    }
                     break;
                 }
             }
@@ -170,6 +175,9 @@ async fn watch_from(
     );
     let request = request(Method::GET, &path, None, None)?;
     let events = api.in_time(api.client().request_events::<SlimObject>(request)).await?;
+    if !tell.say(Seen::Bookmark(version.clone())).await {
+        return Ok(Ended::NotWanted);
+    }
     let mut events = std::pin::pin!(events);
     let limit = Duration::from_secs(LASTING) + GRACE;
     while let Ok(Some(event)) = tokio::time::timeout(limit, events.next()).await {

@@ -105,9 +105,13 @@ impl Task {
         id: &ObjectId,
         hub: &str,
     ) -> Result<Outcome, MemberError> {
-        let limit = Duration::from_secs(PATIENCE);
-        let work = tokio::time::timeout(limit, self.attempt(api, id, hub)).await;
-        work.map_err(|_| MemberError::timeout(PATIENCE))?
+        let limit = match self {
+            Self::DeleteNamespace { .. } => namespace::PATIENCE + PATIENCE,
+            _ => PATIENCE,
+        };
+        let attempt = self.attempt(api, id, hub);
+        let work = tokio::time::timeout(Duration::from_secs(limit), attempt).await;
+        work.map_err(|_| MemberError::timeout(limit))?
     }
 
     async fn attempt(
@@ -136,7 +140,7 @@ impl Task {
             }
             Self::Delete { version } => delete(api, id, hub, &version).await,
             Self::DeleteNamespace { version, patient } => {
-                let contents = namespace::contents(api, &id.name).await?;
+                let contents = namespace::contents(api, &id.name, hub).await?;
                 match contents.verdict(hub) {
                     NamespaceVerdict::Empty => delete(api, id, hub, &version).await,
                     NamespaceVerdict::NotYet(left) if patient => Ok(Outcome::NotYet(left)),

@@ -59,6 +59,13 @@ async fn a_conflict_is_said_once_however_often_it_is_tried_again() {
     let (notices, mut noticed) = mpsc::unbounded_channel();
     let api = ObjectApi::new(kube::Client::new(service, "default"));
     let syncer = Syncer::start(api, options, notices);
+    let described = async {
+        while !matches!(
+            noticed.recv().await.expect("the syncer runs").what,
+            MemberNews::Described(_)
+        ) {}
+    };
+    tokio::time::timeout(PATIENCE, described).await.expect("the member is never described");
     syncer.permit(permit());
     let namespace = Some("default".to_owned());
     let id = Arc::new(ObjectId { kind, namespace, name: "settings".to_owned() });
@@ -87,5 +94,5 @@ fn desired_leaf(desired: Desired) -> DesiredLeaf {
 }
 
 fn permit() -> Option<Permit> {
-    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1 })
+    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1, description: 1 })
 }

@@ -116,7 +116,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn start(answer: Answer) -> Self {
+    async fn start(answer: Answer) -> Self {
         let (tell, asked) = mpsc::unbounded_channel();
         let member = Arc::new(Member {
             answer,
@@ -142,8 +142,14 @@ impl Rig {
             concurrency: 4,
             fence: Fence::open(),
         };
-        let (tell, notices) = mpsc::unbounded_channel();
+        let (tell, mut notices) = mpsc::unbounded_channel::<MemberEvent>();
         let syncer = Syncer::start(api, options, tell);
+        let described = async {
+            while let Some(event) = notices.recv().await
+                && !matches!(event.what, MemberNews::Described(_))
+            {}
+        };
+        tokio::time::timeout(PATIENCE, described).await.expect("the member is never described");
         syncer.permit(permit());
         Self { member, syncer, asked, notices }
     }
@@ -218,7 +224,7 @@ fn wanted() -> Desired {
 
 #[tokio::test]
 async fn a_leaf_that_is_being_created_while_it_is_unwanted_is_deleted() {
-    let mut rig = Rig::start(Answer::Held);
+    let mut rig = Rig::start(Answer::Held).await;
     rig.member.lists.add_permits(1);
     rig.wish(wanted());
     rig.asked(&Method::PATCH).await;
@@ -232,7 +238,7 @@ async fn a_leaf_that_is_being_created_while_it_is_unwanted_is_deleted() {
 
 #[tokio::test]
 async fn a_leaf_whose_creation_was_never_answered_is_looked_for_and_deleted() {
-    let mut rig = Rig::start(Answer::Lost);
+    let mut rig = Rig::start(Answer::Lost).await;
     rig.member.lists.add_permits(1);
     rig.wish(wanted());
     rig.asked(&Method::PATCH).await;
@@ -245,7 +251,7 @@ async fn a_leaf_whose_creation_was_never_answered_is_looked_for_and_deleted() {
 
 #[tokio::test]
 async fn a_leaf_that_turns_out_never_to_have_been_created_is_done_with() {
-    let mut rig = Rig::start(Answer::Undone);
+    let mut rig = Rig::start(Answer::Undone).await;
     rig.member.lists.add_permits(1);
     rig.wish(wanted());
     rig.asked(&Method::PATCH).await;
@@ -256,7 +262,7 @@ async fn a_leaf_that_turns_out_never_to_have_been_created_is_done_with() {
 
 #[tokio::test]
 async fn nothing_is_certain_before_the_member_has_said_what_it_holds() {
-    let mut rig = Rig::start(Answer::Held);
+    let mut rig = Rig::start(Answer::Held).await;
     rig.hold();
     rig.wish(Desired::Nothing);
     rig.said(|report| report.state == Some(LeafState::Deleting)).await;
@@ -267,7 +273,7 @@ async fn nothing_is_certain_before_the_member_has_said_what_it_holds() {
 
 #[tokio::test]
 async fn a_deletion_whose_end_no_watch_tells_is_asked_for_once_and_looked_after() {
-    let mut rig = Rig::start(Answer::Held);
+    let mut rig = Rig::start(Answer::Held).await;
     rig.hold();
     rig.member.lists.add_permits(1);
     rig.member.deletions.add_permits(1);
@@ -280,7 +286,7 @@ async fn a_deletion_whose_end_no_watch_tells_is_asked_for_once_and_looked_after(
 
 #[tokio::test]
 async fn a_leaf_that_something_holds_is_waited_for_until_it_is_gone() {
-    let mut rig = Rig::start(Answer::Begun);
+    let mut rig = Rig::start(Answer::Begun).await;
     rig.hold();
     rig.member.lists.add_permits(1);
     rig.member.deletions.add_permits(1);
@@ -299,5 +305,5 @@ fn desired_leaf(desired: Desired) -> DesiredLeaf {
 }
 
 fn permit() -> Option<Permit> {
-    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1 })
+    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1, description: 1 })
 }

@@ -12,8 +12,8 @@ use limen_core::leaf::{
     ADOPTED_ANNOTATION, CLAIM_LABEL, EPOCH_ANNOTATION, HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL,
 };
 use limen_sync::{
-    Desired, DesiredLeaf, Fence, LeafChange, MemberEvent, MemberNews, ObjectApi, Permit, Report,
-    Syncer, SyncerOptions,
+    Description, Desired, DesiredLeaf, Fence, LeafChange, MemberEvent, MemberNews, ObjectApi,
+    Permit, Report, Syncer, SyncerOptions,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -181,8 +181,18 @@ impl Rig {
         .await
     }
 
-    async fn described(&mut self) {
-        self.told(|what| matches!(what, MemberNews::Described(_)).then_some(())).await;
+    async fn described(&mut self) -> Description {
+        self.told(|what| match what {
+            MemberNews::Described(description) => Some(description),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Permits writes as the answer to the first description.
+    async fn permit(&mut self, epoch: u64) {
+        let number = self.described().await.number;
+        self.syncer.permit(permit(epoch, number));
     }
 }
 
@@ -205,8 +215,8 @@ fn wanted(on_conflict: OnConflict) -> Desired {
     Desired::Leaf { leaf, on_conflict, create: true }
 }
 
-fn permit(epoch: u64) -> Option<Permit> {
-    Some(Permit { instance: "ours".into(), epoch, revision: 3 })
+fn permit(epoch: u64, description: u64) -> Option<Permit> {
+    Some(Permit { instance: "ours".into(), epoch, revision: 3, description })
 }
 
 fn claim(instance: &str, mark: &str) -> Value {
@@ -219,9 +229,9 @@ fn claim(instance: &str, mark: &str) -> Value {
 async fn nothing_is_written_before_a_permit_and_the_claim_before_any_leaf() {
     let mut rig = Rig::start(Member::default(), Fence::open());
     rig.desire(wanted(OnConflict::Abort));
-    rig.described().await;
+    let number = rig.described().await.number;
     assert!(rig.member.writes.lock().unwrap().is_empty());
-    rig.syncer.permit(permit(2));
+    rig.syncer.permit(permit(2, number));
     let report = rig.reported(LeafState::Synced).await;
     assert_eq!(report.applied.as_deref(), Some("hash"));
     assert!(!report.adopted);
@@ -236,9 +246,9 @@ async fn nothing_is_written_before_a_permit_and_the_claim_before_any_leaf() {
 async fn a_claim_that_another_instance_took_after_the_description_stops_writes() {
     let mut rig = Rig::start(Member::default(), Fence::open());
     rig.desire(wanted(OnConflict::Abort));
-    rig.described().await;
-    rig.member.put(CLAIM, claim("copy", "1.1"));
-    rig.syncer.permit(permit(2));
+    let number = rig.described().await.number;
+    rig.member.put(CLAIM, claim("copy", "2.1"));
+    rig.syncer.permit(permit(2, number));
     let claimed = rig.told(|what| match what {
         MemberNews::Claimed(claim) => Some(claim),
         _ => None,
@@ -248,13 +258,29 @@ async fn a_claim_that_another_instance_took_after_the_description_stops_writes()
 }
 
 #[tokio::test]
+async fn a_late_claim_of_an_earlier_epoch_is_described_again_and_replaced() {
+    let mut rig = Rig::start(Member::default(), Fence::open());
+    rig.desire(wanted(OnConflict::Abort));
+    let first = rig.described().await;
+    rig.member.put(CLAIM, claim("before", "1.1"));
+    rig.syncer.permit(permit(2, first.number));
+    let second = rig.described().await;
+    assert_eq!(second.claim.map(|claim| claim.instance).as_deref(), Some("before"));
+    assert!(rig.member.get(LEAF).is_none());
+    rig.syncer.permit(permit(2, first.number));
+    rig.syncer.permit(permit(2, second.number));
+    rig.reported(LeafState::Synced).await;
+    assert_eq!(rig.member.get(CLAIM).unwrap()["data"]["instance"], "ours");
+}
+
+#[tokio::test]
 async fn a_claim_of_a_later_epoch_is_never_replaced() {
     let member = Member::default();
     member.put(CLAIM, claim("ours", "5.9"));
     let mut rig = Rig::start(member, Fence::open());
     rig.desire(wanted(OnConflict::Abort));
-    rig.described().await;
-    rig.syncer.permit(permit(2));
+    let number = rig.described().await.number;
+    rig.syncer.permit(permit(2, number));
     let claimed = rig.told(|what| match what {
         MemberNews::Claimed(claim) => Some(claim),
         _ => None,
@@ -271,8 +297,8 @@ async fn a_leaf_of_another_root_or_a_later_epoch_is_refused() {
         let member = Member::default();
         member.put(LEAF, held.clone());
         let mut rig = Rig::start(member, Fence::open());
+        rig.permit(2).await;
         rig.desire(wanted(OnConflict::Adopt));
-        rig.syncer.permit(permit(2));
         let report = rig.reported(LeafState::Conflict).await;
         assert!(report.message.contains(said), "{}", report.message);
         assert!(rig.member.writes_to("settings").is_empty());
@@ -286,8 +312,8 @@ async fn writes_to_existing_objects_name_uid_and_version() {
     held["metadata"]["annotations"][HASH_ANNOTATION] = json!("older");
     let held = member.put(LEAF, held);
     let mut rig = Rig::start(member, Fence::open());
+    rig.permit(2).await;
     rig.desire(wanted(OnConflict::Abort));
-    rig.syncer.permit(permit(2));
     rig.reported(LeafState::Synced).await;
     let updated = rig.member.get(LEAF).unwrap();
     rig.desire(Desired::Nothing);
@@ -307,8 +333,8 @@ async fn what_was_adopted_is_released_with_its_version() {
     let member = Member::default();
     member.put(LEAF, json!({"metadata": {"name": "settings", "namespace": "default"}}));
     let mut rig = Rig::start(member, Fence::open());
+    rig.permit(2).await;
     rig.desire(wanted(OnConflict::Adopt));
-    rig.syncer.permit(permit(2));
     assert!(rig.reported(LeafState::Synced).await.adopted);
     let adopted = rig.member.get(LEAF).unwrap();
     assert_eq!(adopted["metadata"]["annotations"][ADOPTED_ANNOTATION], "true");
@@ -326,8 +352,8 @@ async fn a_closed_fence_lets_nothing_through_and_is_no_failure_of_the_member() {
     let fence = Fence::closed();
     let mut rig = Rig::start(Member::default(), fence.clone());
     rig.desire(wanted(OnConflict::Abort));
-    rig.described().await;
-    rig.syncer.permit(permit(2));
+    let number = rig.described().await.number;
+    rig.syncer.permit(permit(2, number));
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(rig.member.writes.lock().unwrap().is_empty());
     fence.extend(limen_sync::clock::boot_nanos(), Duration::from_secs(3600));

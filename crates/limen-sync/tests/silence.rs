@@ -6,7 +6,13 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use kube::client::Body;
-use limen_sync::{Fence, MemberEvent, MemberNews, ObjectApi, Seen, Syncer, SyncerOptions, follow};
+use limen_core::federated::{ObjectId, OnConflict};
+use limen_core::leaf::Leaf;
+use limen_sync::{
+    Description, Desired, DesiredLeaf, Fence, MemberEvent, MemberNews, ObjectApi, Seen, Syncer,
+    SyncerOptions, follow,
+};
+use serde_json::json;
 use tokio::sync::mpsc;
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
@@ -44,6 +50,7 @@ async fn a_list_or_a_watch_that_is_never_answered_is_given_up_and_tried_again() 
     assert!(matches!(next().await, Seen::State(..)));
     assert!(matches!(next().await, Seen::Lost(_)), "the watch");
     assert!(matches!(next().await, Seen::State(..)), "a watch that failed is followed by a list");
+    assert!(matches!(next().await, Seen::Bookmark(_)), "the watch is established");
     assert!(matches!(next().await, Seen::Gone(_)));
     following.abort();
 }
@@ -135,30 +142,61 @@ async fn a_kind_of_which_there_is_nothing_is_watched_only_when_it_is_used() {
     assert!(!before.iter().any(|question| question.contains("/configmaps")), "{before:?}");
 }
 
-#[tokio::test]
-async fn a_member_that_is_well_and_did_not_say_what_it_is_is_asked_again() {
+/// A member that answers `path` only after three failures.
+fn failing_at(path: &'static str) -> ObjectApi {
     let asked = Arc::new(AtomicUsize::new(0));
     let service = tower::service_fn(move |request: Request<Body>| {
         let asked = asked.clone();
         async move {
-            if request.uri().path() == "/version" && asked.fetch_add(1, Ordering::SeqCst) < 3 {
+            if request.uri().path() == path && asked.fetch_add(1, Ordering::SeqCst) < 3 {
                 return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
             }
-            let answer =
-                r#"{"gitVersion": "v1.2.3", "metadata": {"resourceVersion": "5"}, "items": []}"#;
+            let answer = r#"{"gitVersion": "v1.2.3", "metadata": {"resourceVersion": "5", "uid": "u-1"}, "items": []}"#;
             Ok(Response::new(Body::from(answer.as_bytes().to_vec())))
         }
     });
-    let (_syncer, mut notices) = syncer(ObjectApi::new(kube::Client::new(service, "default")));
+    ObjectApi::new(kube::Client::new(service, "default"))
+}
+
+/// The messages about leaves until the member is described, and the description.
+async fn described(
+    notices: &mut mpsc::UnboundedReceiver<MemberEvent>,
+) -> (Vec<String>, Description) {
     let described = async {
+        let mut messages = Vec::new();
         loop {
-            if let MemberNews::Described(found) =
-                notices.recv().await.expect("somebody speaks").what
-            {
-                return found.version;
+            match notices.recv().await.expect("the syncer runs").what {
+                MemberNews::Described(found) => return (messages, found),
+                MemberNews::Leaf(_, report) => messages.push(report.message),
+                _ => {}
             }
         }
     };
-    let version = tokio::time::timeout(PATIENCE, described).await.expect("it is asked once only");
-    assert_eq!(version, "v1.2.3");
+    tokio::time::timeout(PATIENCE, described).await.expect("the member is never described")
+}
+
+#[tokio::test]
+async fn an_identity_that_cannot_be_read_is_reported_and_read_again() {
+    let (syncer, mut notices) = syncer(failing_at("/api/v1/namespaces/kube-system"));
+    let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
+    let id = ObjectId { kind, namespace: Some("shop".to_owned()), name: "settings".to_owned() };
+    let leaf = Leaf { object: json!({}), hash: "hash".to_owned(), handed_over: Vec::new() };
+    let desired =
+        Desired::Leaf { leaf: Arc::new(leaf), on_conflict: OnConflict::Abort, create: true };
+    let desired = DesiredLeaf { root_uid: "root".into(), replaces: None, revision: 1, desired };
+    syncer.desire(Arc::new(id), Some(desired));
+    let (messages, description) = described(&mut notices).await;
+    assert_eq!(description.uid.as_deref(), Some("u-1"));
+    let waits = |message: &String| message.starts_with("waiting for the identity of the cluster: ");
+    assert!(messages.iter().any(waits), "{messages:?}");
+}
+
+#[tokio::test]
+async fn a_member_that_does_not_tell_version_or_nodes_is_described_without_them() {
+    for path in ["/version", "/api/v1/nodes"] {
+        let (_syncer, mut notices) = syncer(failing_at(path));
+        let (_, description) = described(&mut notices).await;
+        assert_eq!(description.uid.as_deref(), Some("u-1"));
+        assert_eq!(description.version.is_empty(), path == "/version");
+    }
 }

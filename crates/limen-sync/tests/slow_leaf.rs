@@ -60,14 +60,17 @@ async fn it_does_not_hurry_the_others_nor_make_them_say_again_what_they_said() {
     };
     let (notices, mut noticed) = mpsc::unbounded_channel();
     let syncer = Syncer::start(member(writes), options, notices);
-    syncer.permit(permit());
     // What a list says is a reason to look at leaves at once.
-    let listed = async {
-        while !matches!(noticed.recv().await.expect("somebody speaks").what, MemberNews::Listed(_))
-        {
+    let ready = async {
+        let (mut listed, mut described) = (false, false);
+        while !(listed && described) {
+            let what = noticed.recv().await.expect("somebody speaks").what;
+            listed |= matches!(what, MemberNews::Listed(_));
+            described |= matches!(what, MemberNews::Described(_));
         }
     };
-    tokio::time::timeout(PATIENCE, listed).await.expect("the kind is never listed");
+    tokio::time::timeout(PATIENCE, ready).await.expect("the kind is never listed");
+    syncer.permit(permit());
     for name in ["rejected", "slow"] {
         let namespace = Some("default".to_owned());
         let id = Arc::new(ObjectId { kind: kind.clone(), namespace, name: name.to_owned() });
@@ -103,5 +106,5 @@ fn desired_leaf(desired: Desired) -> DesiredLeaf {
 }
 
 fn permit() -> Option<Permit> {
-    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1 })
+    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1, description: 1 })
 }

@@ -89,3 +89,30 @@ fn a_kind_that_cannot_be_listed_may_hold_anything() {
     let foreign = NamespaceVerdict::Foreign(vec!["widgets: forbidden".to_owned()]);
     assert_eq!(contents.verdict(HUB), foreign);
 }
+
+#[test]
+fn an_object_without_owners_is_foreign_whatever_else_is_listed() {
+    for ((kind, metadata), expected) in [
+        (foreign("Secret", "password"), true),
+        (foreign("Event", "started"), false),
+        (foreign("ServiceAccount", "default"), false),
+        (leaf("ConfigMap", "a", false), false),
+        (leaf("ConfigMap", "a", true), false),
+        (owned("ReplicaSet", "r", "d"), false),
+    ] {
+        assert_eq!(is_foreign(&kind, &metadata, HUB), expected, "{kind} {metadata}");
+        let contents = NamespaceContents { objects: vec![(kind, metadata)], ..Default::default() };
+        let judged = matches!(contents.verdict(HUB), NamespaceVerdict::Foreign(_));
+        assert_eq!(judged, expected, "{contents:?}");
+    }
+}
+
+#[test]
+fn computed_resources_hold_nothing() {
+    assert!(is_stored(&["create", "delete", "get", "list", "watch"]));
+    assert!(!is_stored(&["get", "list"]), "PodMetrics");
+    assert!(!is_stored(&["create"]), "LocalSubjectAccessReview");
+    assert!(!is_stored(&["create", "delete", "get"]));
+    assert!(is_virtual_group("metrics.k8s.io") && is_virtual_group("custom.metrics.k8s.io"));
+    assert!(!is_virtual_group("example.com") && !is_virtual_group(""));
+}

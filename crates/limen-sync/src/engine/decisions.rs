@@ -44,7 +44,7 @@ impl Engine {
                 Action::Update if self.leaves.has_drifted(id) => self.consider_drift(id),
                 _ => self.queue.push(id.clone()),
             }
-            self.wait_for_claim(id);
+            self.wait_for_authority(id);
         }
         self.report(id);
         if self.is_over(id) {
@@ -74,7 +74,7 @@ impl Engine {
         self.leaves.shall_go(id)
             && self.leaves.action(id).0 == Action::Keep
             && self.listed.contains(&id.kind)
-            && !self.other_versions.contains_key(&id.kind)
+            && !self.other_versions.may_hold(&id.kind)
             && !self.queue.working(id)
             && !self.leaves.to_be_looked_for(id)
     }
@@ -83,7 +83,9 @@ impl Engine {
         let report = self.leaves.report(id);
         let before = self.reported.get(id);
         // That something is about to be done is no news to the hub that desires it.
-        let begun = report.state == Some(LeafState::Pending) && report.held_for.is_none();
+        let begun = report.state == Some(LeafState::Pending)
+            && report.message.is_empty()
+            && report.held_for.is_none();
         if before == Some(&report) || (before.is_none() && begun) {
             return;
         }
@@ -169,12 +171,8 @@ impl Engine {
         Some(mark)
     }
 
-    /// Notes how work went; true when the member should be probed at once.
-    pub(super) fn finish(
-        &mut self,
-        id: &Arc<ObjectId>,
-        outcome: Result<Outcome, MemberError>,
-    ) -> bool {
+    /// Notes how work went.
+    pub(super) fn finish(&mut self, id: &Arc<ObjectId>, outcome: Result<Outcome, MemberError>) {
         let mut failed = false;
         let mut suspect = false;
         match outcome {
@@ -240,7 +238,7 @@ impl Engine {
             self.consider(id);
         }
         self.reachable &= !suspect;
-        suspect
+        self.suspect |= suspect;
     }
 
     /// Leaves an object alone that is not ours to take, and says so once.

@@ -12,20 +12,22 @@ use limen_core::reconcile::Action;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Engine, Errand, Told};
-use crate::claim::{self, Claimed, FoundClaim, claim_id};
+use super::{Described, Engine, Errand, Told};
+use crate::authority::Contest;
+use crate::claim::{self, Claimed, claim_id};
 use crate::member_error::{MemberError, MemberErrorKind};
-use crate::probe::{self, Description};
+use crate::probe;
 use crate::syncer::{ApiVerdict, MemberNews};
 
 impl Engine {
     pub(super) fn probe(&self) -> BoxFuture<'static, Errand> {
         let (api, hub) = (self.api.clone(), self.leaves.hub().to_owned());
         let describe = !self.authority.is_described();
+        let before = self.description.clone();
         async move {
             let healthy = probe::healthy(&api).await;
             let described = match healthy.is_ok() && describe {
-                true => probe::describe(&api, &hub).await.ok(),
+                true => Some(probe::describe(&api, &hub, before).await),
                 false => None,
             };
             Errand::Probed(healthy, described)
@@ -59,36 +61,50 @@ impl Engine {
         if let Some(Claimed::Refused(found)) = &outcome {
             self.tell_mark(Some(found.claim.mark));
         }
-        let stopped = self.authority.finish(generation, outcome, Instant::now());
+        let contest = self.authority.finish(generation, outcome, Instant::now());
         if self.claim_error != error {
+            if let Some(error) = &error {
+                tracing::warn!(cluster = %self.options.cluster, %error, "claim failed");
+            }
             self.claim_error = error;
-            self.explain_claim();
+            self.explain_waiting();
         }
-        if let Some(claim) = stopped {
-            self.authority_changed();
-            self.say(MemberNews::Claimed(claim));
+        self.settle_contest(contest);
+    }
+
+    /// Stops writes if another instance has claimed the member: for good, or until the hub has seen
+    /// a claim that an earlier leader wrote late.
+    pub(super) fn settle_contest(&mut self, contest: Option<Contest>) {
+        match contest {
+            None => return,
+            Some(Contest::Lost(claim)) => self.say(MemberNews::Claimed(claim)),
+            Some(Contest::Outdated) => self.suspect = true,
         }
+        self.authority_changed();
     }
 
     /// Reports why leaves are not written, or that they are again.
-    fn explain_claim(&mut self) {
-        if let Some(error) = &self.claim_error {
-            tracing::warn!(cluster = %self.options.cluster, %error, "claim failed");
-        }
+    fn explain_waiting(&mut self) {
+        let ended = self.claim_error.is_none() && self.identity_error.is_none();
         for id in self.leaves.all_desired() {
-            if self.claim_error.is_none() {
+            if ended {
                 self.leaves.trouble(&id, None);
             }
             self.consider(&id);
         }
     }
 
-    /// Notes that a leaf waits for the claim, if that could not be written.
-    pub(super) fn wait_for_claim(&mut self, id: &Arc<ObjectId>) {
-        let Some(error) = self.claim_error.clone() else { return };
+    /// Notes that a leaf waits for the claim or for the identity of the member.
+    pub(super) fn wait_for_authority(&mut self, id: &Arc<ObjectId>) {
         if self.leaves.desired(id).is_none() || self.leaves.action(id).0 == Action::Keep {
             return;
         }
+        if let Some(error) = &self.identity_error {
+            let message = format!("waiting for the identity of the cluster: {}", error.message);
+            self.leaves.trouble(id, Some((LeafState::Pending, message)));
+            return;
+        }
+        let Some(error) = self.claim_error.clone() else { return };
         let claim = claim_id(self.leaves.hub());
         let message = format!("cannot claim the cluster with {claim}: {}", error.message);
         if self.leaves.is_news(id, error.kind) {
@@ -98,18 +114,32 @@ impl Engine {
         self.leaves.trouble(id, Some((LeafState::Failed, message)));
     }
 
-    /// The epoch of writes may be another one: leaves of a later epoch are never written.
+    /// Considers leaves again if the terms of writes have changed: leaves of a later epoch are never
+    /// written. A permit for a newer revision changes nothing.
     pub(super) fn authority_changed(&mut self) {
+        let terms = self.authority.terms();
+        if terms == self.terms {
+            return;
+        }
+        self.terms = terms;
         self.leaves.set_epoch(self.authority.epoch());
         for id in self.leaves.all_desired() {
             self.consider(&id);
         }
     }
 
+    /// Stops writes until the hub has verified the member again.
+    pub(super) fn revoke(&mut self) {
+        self.authority.revoke();
+        self.leaves.set_epoch(None);
+        self.terms = None;
+        self.other_versions.doubt();
+    }
+
     pub(super) fn judge(
         &mut self,
         healthy: Result<(), MemberError>,
-        described: Option<(Description, Option<FoundClaim>)>,
+        described: Option<Described>,
         tell: &Told,
     ) {
         let now = crate::clock::now_seconds();
@@ -140,16 +170,33 @@ impl Engine {
         (self.reachable, self.answered) = (answers, answers);
         if is_away {
             // It may be another cluster, or another state of it, that comes back.
-            self.authority.revoke();
-            self.leaves.set_epoch(None);
+            self.revoke();
         }
         if before.judged != self.verdict.judged || before.error != self.verdict.error {
             self.say(MemberNews::Api(self.verdict.clone()));
         }
-        if let Some((description, found)) = described.filter(|_| !is_away) {
-            self.tell_mark(found.as_ref().map(|found| found.claim.mark));
-            self.authority.describe(found);
-            self.say(MemberNews::Described(description));
+        if let Some(described) = described.filter(|_| !is_away) {
+            self.identify(described);
         }
+    }
+
+    /// Tells the hub what the member is, or why that cannot be read. Each probe reads it again.
+    fn identify(&mut self, described: Described) {
+        let (identity, error) = match described {
+            Ok(identity) => (Some(identity), None),
+            Err(error) => (None, Some(error)),
+        };
+        if self.identity_error != error {
+            if let Some(error) = &error {
+                tracing::warn!(cluster = %self.options.cluster, %error, "identity cannot be read");
+            }
+            self.identity_error = error;
+            self.explain_waiting();
+        }
+        let Some((mut description, found)) = identity else { return };
+        self.tell_mark(found.as_ref().map(|found| found.claim.mark));
+        description.number = self.authority.describe(found);
+        self.description = description.clone();
+        self.say(MemberNews::Described(description));
     }
 }

@@ -18,6 +18,7 @@ impl Engine {
         match seen {
             Seen::State(objects, version) => self.see_all(kind, objects, &version),
             Seen::Changed(object) => {
+                self.watch_established(kind);
                 self.leaves.watched(kind, version(&object));
                 if is_claim(&object) {
                     return self.see_claim(&object);
@@ -31,6 +32,7 @@ impl Engine {
                 }
             }
             Seen::Gone(object) => {
+                self.watch_established(kind);
                 self.leaves.watched(kind, version(&object));
                 if is_claim(&object) {
                     self.authority.lose();
@@ -40,9 +42,13 @@ impl Engine {
                 self.leaves.deleted(&id, &object);
                 self.consider(&id);
             }
-            Seen::Bookmark(version) => self.leaves.watched(kind, &version),
+            Seen::Bookmark(version) => {
+                self.watch_established(kind);
+                self.leaves.watched(kind, &version);
+            }
             Seen::UnknownKind => {
-                self.found_again(kind);
+                self.lost.remove(kind);
+                self.other_versions.remove(kind);
                 self.missing.insert(kind.clone());
                 self.listed.insert(kind.clone());
                 for id in self.leaves.of_kind(kind) {
@@ -52,22 +58,26 @@ impl Engine {
                 }
                 self.say(MemberNews::Listed(kind.clone()));
             }
-            Seen::OtherVersions(versions) => {
-                let message = format!("served in other versions only: {}", versions.join(", "));
-                self.other_versions.insert(kind.clone(), versions);
-                for id in self.leaves.of_kind(kind) {
-                    self.consider(&id);
+            Seen::OtherVersions(versions) => self.see_other_versions(kind, versions),
+            Seen::Lost(error) => {
+                let newly = self.lose(kind, limen_api::why(&error));
+                // A broken watch may be all that tells of another cluster behind the same endpoint.
+                if newly && !is_answer(&error) {
+                    self.revoke();
+                    self.suspect = true;
                 }
-                self.lose(kind, message);
             }
-            Seen::Lost(error) => self.lose(kind, limen_api::why(&error)),
         }
     }
 
     fn see_all(&mut self, kind: &Arc<Kind>, objects: Vec<Value>, version: &str) {
         self.leaves.listed(kind, version);
-        self.found_again(kind);
+        self.missing.remove(kind);
+        self.other_versions.remove(kind);
         self.listed.insert(kind.clone());
+        // A kind that is watched is found again once its watch is established.
+        let used = self.watching.get(kind).is_some_and(|used| *used.borrow());
+        let watched = used || !objects.is_empty();
         let mut before = self.leaves.of_kind(kind);
         let mut claimed = false;
         for object in objects {
@@ -89,7 +99,17 @@ impl Engine {
             self.leaves.missing_from_list(&id);
             self.consider(&id);
         }
-        self.say(MemberNews::Listed(kind.clone()));
+        if !(watched && self.lost.contains(kind)) {
+            self.lost.remove(kind);
+            self.say(MemberNews::Listed(kind.clone()));
+        }
+    }
+
+    /// The watch of a kind, which has been listed, is answered.
+    fn watch_established(&mut self, kind: &Arc<Kind>) {
+        if self.lost.remove(kind) {
+            self.say(MemberNews::Listed(kind.clone()));
+        }
     }
 
     fn see_claim(&mut self, object: &Value) {
@@ -99,10 +119,8 @@ impl Engine {
         }
         let found = FoundClaim::of(object);
         self.tell_mark(Some(found.claim.mark));
-        if let Some(claim) = self.authority.see(found) {
-            self.authority_changed();
-            self.say(MemberNews::Claimed(claim));
-        }
+        let contest = self.authority.see(found);
+        self.settle_contest(contest);
     }
 
     /// Tells the newest mark that the member carries.
@@ -113,25 +131,15 @@ impl Engine {
         }
     }
 
-    /// A kind can be listed, or is known not to be there.
-    fn found_again(&mut self, kind: &Arc<Kind>) {
-        self.missing.remove(kind);
-        self.other_versions.remove(kind);
-        self.lost.remove(kind);
-    }
-
-    /// A kind cannot be listed or watched. Probes find out whether the member can be reached at
-    /// all.
-    fn lose(&mut self, kind: &Arc<Kind>, message: String) {
-        if self.lost.insert(kind.clone()) {
+    /// A kind cannot be listed or watched; true if it could before.
+    pub(super) fn lose(&mut self, kind: &Arc<Kind>, message: String) -> bool {
+        let newly = self.lost.insert(kind.clone());
+        if newly {
             let cluster = &self.options.cluster;
             tracing::debug!(%cluster, kind = kind.kind, error = message, "watch lost");
             self.say(MemberNews::Lost(kind.clone(), message));
-            // A broken watch may be all that tells of another cluster behind the same endpoint.
-            self.authority.revoke();
-            self.leaves.set_epoch(None);
-            self.suspect = true;
         }
+        newly
     }
 
     /// Why leaves of a kind cannot be written, if so.
@@ -143,7 +151,7 @@ impl Engine {
                 kind.kind, kind.api_version
             ));
         }
-        let versions = self.other_versions.get(kind)?;
+        let versions = self.other_versions.of(kind)?;
         Some(format!(
             "the cluster does not serve {} in {}, only in {}; federate one of these versions",
             kind.kind,
@@ -166,6 +174,12 @@ impl Engine {
             self.say(MemberNews::Inventory { leaves, missing });
         }
     }
+}
+
+/// Whether the member's API itself answered. A proxy or load balancer in front of it answers with
+/// something else than a Status.
+fn is_answer(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.reason != "Failed to parse error data")
 }
 
 fn version(object: &Value) -> &str {

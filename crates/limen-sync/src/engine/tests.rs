@@ -1,5 +1,10 @@
+use limen_core::federated::OnConflict;
+use limen_core::leaf::Leaf;
+use serde_json::json;
+
 use super::*;
 use crate::authority::Permit;
+use crate::desired::{Desired, DesiredLeaf};
 use crate::fence::Fence;
 
 fn engine() -> Engine {
@@ -19,7 +24,8 @@ fn engine() -> Engine {
     let api = ObjectApi::new(kube::Client::new(nobody, "default"));
     let mut engine = Engine::new(api, options, mpsc::unbounded_channel().0);
     engine.authority.describe(None);
-    engine.authority.set_permit(Some(Permit { instance: "hub".into(), epoch: 1, revision: 0 }));
+    let permit = Permit { instance: "hub".into(), epoch: 1, revision: 0, description: 1 };
+    engine.authority.answer(Some(permit));
     let write = engine.authority.begin().unwrap();
     let version =
         crate::object_api::Precondition { uid: "u".to_owned(), resource_version: "1".to_owned() };
@@ -44,6 +50,30 @@ async fn it_wakes_only_for_what_can_begin() {
     assert_eq!(engine.next_wake(0, Some(probe)), Some(probe), "it is away");
     assert_eq!(engine.next_wake(0, None), None, "a probe is under way");
     engine.reachable = true;
-    engine.authority.set_permit(None);
+    engine.authority.answer(None);
     assert_eq!(engine.next_wake(0, Some(probe)), Some(probe), "it has no permit");
+}
+
+/// A hub with many leaves renews its permits often.
+#[tokio::test]
+async fn leaves_are_considered_again_only_under_other_terms() {
+    let mut engine = engine();
+    engine.authority_changed();
+    let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
+    let id = Arc::new(ObjectId { kind, namespace: None, name: "settings".to_owned() });
+    let leaf = Leaf { object: json!({}), hash: "hash".to_owned(), handed_over: Vec::new() };
+    let (leaf, on_conflict) = (Arc::new(leaf), OnConflict::Abort);
+    let desired = Desired::Leaf { leaf, on_conflict, create: true };
+    let root_uid = "root".into();
+    let desired = DesiredLeaf { root_uid, replaces: None, revision: 1, desired };
+    engine.leaves.desire(id.clone(), Some(desired));
+    let mut permit = Permit { instance: "hub".into(), epoch: 1, revision: 9, description: 1 };
+    let mut considered = |permit: &Permit| {
+        engine.authority.answer(Some(permit.clone()));
+        engine.authority_changed();
+        engine.queue.busy() > 0
+    };
+    assert!(!considered(&permit), "only the revision is newer");
+    permit.epoch = 2;
+    assert!(considered(&permit));
 }

@@ -134,3 +134,20 @@ fn a_new_revision_of_the_same_desired_leaf_forgets_nothing() {
     assert_eq!(leaves.report(&id()).state, Some(LeafState::Failed));
     assert_eq!(leaves.desired(&id()).unwrap().revision, 9);
 }
+
+#[test]
+fn a_finished_leaf_is_forgotten_once_nothing_is_desired_or_held_of_it() {
+    let kind = limen_api::kind(("batch/v1", "Job", "jobs", true));
+    let id = Arc::new(ObjectId { kind, namespace: None, name: "import".to_owned() });
+    let mut finished = object(5, "one");
+    finished["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    let mut leaves = Leaves::new("hub".to_owned());
+    leaves.desire(id.clone(), desired("hash"));
+    leaves.observe(&id, &finished, Source::Watch);
+    leaves.desire(id.clone(), None);
+    leaves.gone(&id);
+    leaves.desire(id.clone(), desired("hash"));
+    assert_eq!(leaves.action(&id).0, Action::Keep, "it was held when it was no longer desired");
+    leaves.desire(id.clone(), None);
+    assert!(leaves.ended.is_empty());
+}
