@@ -108,7 +108,9 @@ impl World {
     pub(super) fn give_permits(&mut self) {
         for name in std::mem::take(&mut self.permits_due) {
             let Some(identity) = self.identity(&name) else { continue };
+            let described = self.members.get(&name).and_then(|member| member.described.as_ref());
             let permit = Permit {
+                description: described.map_or(0, |described| described.number),
                 instance: self.options.instance.as_str().into(),
                 epoch: self.mark().epoch,
                 revision: self.revision,
