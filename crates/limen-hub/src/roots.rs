@@ -46,6 +46,9 @@ pub(crate) struct Root {
     pub(crate) policy: Option<String>,
     /// It is not understood because of a policy.
     pub(crate) policy_unknown: bool,
+    /// Its record was missing when this hub started, although it may have leaves and is being
+    /// deleted: how it was governed is unknown.
+    pub(crate) record_lost: bool,
     /// Facts that must survive a restart, as they are to be recorded.
     pub(crate) memory: Memory,
     /// Its deletion has begun, with this fate of its leaves.
@@ -124,6 +127,7 @@ impl Root {
             fate: Fate::Unasked,
             policy: None,
             policy_unknown: false,
+            record_lost: false,
             memory: Memory::default(),
             deleting: None,
             ended: false,
@@ -166,8 +170,9 @@ impl Root {
 
     /// What becomes of leaves when it is deleted. A root whose policy is gone is not understood.
     pub(crate) fn on_delete(&self) -> OnDelete {
+        let understood = self.federated.as_ref().ok();
         let understood =
-            self.federated.as_ref().ok().filter(|_| self.kept.is_none() && !self.ended);
+            understood.filter(|_| self.kept.is_none() && !self.ended && !self.record_lost);
         let understood =
             understood.filter(|_| self.policy.is_some() || self.memory.governed.is_none());
         let understood = understood.map(|federated| federated.on_delete);

@@ -191,11 +191,11 @@ impl World {
     fn freeze(&self, id: &ObjectId, root: &mut Root) {
         let leaf = Arc::new(self.leaf_of(id));
         for (name, sent) in &mut root.desired {
-            let Desired::Leaf { on_conflict, create, .. } = &mut sent.desired else { continue };
-            if (*on_conflict, *create) == (OnConflict::Abort, false) {
+            let frozen = kept(sent);
+            if frozen == *sent {
                 continue;
             }
-            (*on_conflict, *create) = (OnConflict::Abort, false);
+            *sent = frozen;
             if let Some(syncer) = self.members.get(name).and_then(|member| member.syncer.as_ref()) {
                 syncer.desire(leaf.clone(), Some(sent.clone()));
             }
@@ -302,11 +302,24 @@ impl World {
         for name in &outlook.losing {
             match (going.contains(name), root.desired.get(name)) {
                 (true, _) => drop(desired.insert(name.clone(), outlook.removal.clone())),
-                (false, Some(before)) => drop(desired.insert(name.clone(), before.clone())),
+                (false, Some(before)) => {
+                    let member = self.members.get(name);
+                    let kind = self.leaf_kind(id);
+                    let there = member.is_none_or(|member| may_hold(root, name, member, kind));
+                    // Nothing is created that would be removed; what never was is forgotten.
+                    if there || root.being_deleted() {
+                        desired.insert(name.clone(), kept(before));
+                    }
+                }
                 (false, None) => {}
             }
         }
         let leaf = Arc::new(self.leaf_of(id));
+        for name in root.desired.keys().filter(|name| !desired.contains_key(*name)) {
+            if let Some(syncer) = self.members.get(name).and_then(|member| member.syncer.as_ref()) {
+                syncer.desire(leaf.clone(), None);
+            }
+        }
         for (name, wanted) in &desired {
             if root.desired.get(name).is_some_and(|before| before == wanted) {
                 continue;
@@ -384,6 +397,15 @@ impl World {
         };
         self.roots.values().filter(held).count()
     }
+}
+
+/// A desired leaf that is kept where it is, and neither created nor adopted.
+fn kept(sent: &DesiredLeaf) -> DesiredLeaf {
+    let mut kept = sent.clone();
+    if let Desired::Leaf { on_conflict, create, .. } = &mut kept.desired {
+        (*on_conflict, *create) = (OnConflict::Abort, false);
+    }
+    kept
 }
 
 /// Whether a member holds a leaf of a root, or held one when it last said so.

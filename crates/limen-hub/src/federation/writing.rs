@@ -145,8 +145,9 @@ impl World {
         for (id, root) in &mut self.roots {
             let record = records.remove(&status::report_id(id));
             root.written_report = record.filter(|record| status::is_about(record, root.uid()));
-            if let Some(record) = &root.written_report {
-                root.memory = status::memory(record);
+            match &root.written_report {
+                Some(record) => root.memory = status::memory(record),
+                None => root.record_lost = root.has_finalizer() && root.being_deleted(),
             }
         }
     }
@@ -224,6 +225,9 @@ impl World {
                 true => (0, true),
                 false => (self.roots_in(name), known),
             };
+            if let (0, true, Some(syncer)) = (roots, known, &member.syncer) {
+                syncer.release_claim();
+            }
             status.conditions.push(member.let_go(roots, known, limen_sync::clock::now()));
         }
         if member.written.as_ref() == Some(&status) {
