@@ -124,6 +124,11 @@ impl Authority {
         self.described
     }
 
+    /// Whether the claim is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing
+    }
+
     /// The mark of a write of this revision.
     pub(crate) fn stamp(&mut self, revision: u64) -> Option<Mark> {
         let permit = self.permit.as_ref()?;

@@ -126,6 +126,13 @@ pub(crate) async fn write(
     Err(MemberError { kind: MemberErrorKind::Busy, message })
 }
 
+/// Deletes the claim of a member if it names this instance.
+pub(crate) async fn release(api: &ObjectApi, hub: &str, instance: &str) -> Result<(), MemberError> {
+    let found = read(api, hub).await?.filter(|found| found.claim.instance == instance);
+    let Some(found) = found else { return Ok(()) };
+    Ok(api.delete_version(&claim_id(hub), &found.version).await?)
+}
+
 async fn create(api: &ObjectApi, hub: &str, id: &ObjectId, claim: &Claim) -> kube::Result<Value> {
     let namespace = limen_api::NAMESPACE;
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap",

@@ -7,6 +7,7 @@
 //!                         └─► events
 //! ```
 
+mod claim_release;
 mod decisions;
 mod health;
 mod observation;
@@ -27,6 +28,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use self::claim_release::ClaimRelease;
 use self::other_versions::OtherVersions;
 use crate::authority::Authority;
 use crate::claim::{Claimed, FoundClaim, claim_kind};
@@ -53,6 +55,7 @@ pub(crate) struct Engine {
     authority: Authority,
     /// The terms of writes that leaves were considered under.
     terms: Option<(Arc<str>, u64)>,
+    claim_release: ClaimRelease,
     /// Why the claim could not be written, if so.
     claim_error: Option<MemberError>,
     /// Why the identity of the member could not be read, if so.
@@ -96,6 +99,7 @@ type Described = Result<(Description, Option<FoundClaim>), MemberError>;
 enum Errand {
     Probed(Result<(), MemberError>, Option<Described>),
     Claimed(u64, Result<Claimed, MemberError>),
+    Released(Result<(), MemberError>),
     ListedElsewhere { kind: Arc<Kind>, generation: u64, empty: bool },
 }
 
@@ -113,6 +117,7 @@ impl Engine {
             started: Instant::now(),
             authority: Authority::default(),
             terms: None,
+            claim_release: ClaimRelease::default(),
             claim_error: None,
             identity_error: None,
             description: Description::default(),
@@ -160,6 +165,7 @@ impl Engine {
                 errands.push(self.probe());
             }
             errands.extend(self.start_claim());
+            errands.extend(self.start_claim_release());
             errands.extend(self.start_lists());
             let due = self.next_wake(work.len(), (!probing).then_some(next_probe));
             tokio::select! {
@@ -178,6 +184,7 @@ impl Engine {
                         self.judge(healthy, described, &tell);
                     }
                     Errand::Claimed(generation, outcome) => self.claimed(generation, outcome),
+                    Errand::Released(outcome) => self.claim_released(outcome),
                     Errand::ListedElsewhere { kind, generation, empty } => {
                         self.listed_elsewhere(&kind, generation, empty);
                     }
@@ -200,8 +207,10 @@ impl Engine {
     fn next_wake(&self, working: usize, next_probe: Option<Instant>) -> Option<Instant> {
         let room = self.can_work() && working < self.options.concurrency;
         let due = self.queue.next_due().filter(|_| room);
-        let claim = self.authority.due(Instant::now()).filter(|_| self.reachable);
-        due.into_iter().chain(next_probe).chain(claim).min()
+        let claim = self.authority.due(Instant::now());
+        let claim = claim.filter(|_| self.reachable && self.keeps_claim());
+        let release = self.claim_release_due();
+        due.into_iter().chain(next_probe).chain(claim).chain(release).min()
     }
 
     /// Whether leaves can be written.
@@ -219,6 +228,8 @@ impl Engine {
                 self.consider(&id);
             }
             Command::Watch(kind) => self.use_kind(&kind, tell),
+            Command::ReleaseClaim => self.release_claim(),
+            Command::Permit(_) if self.claim_release == ClaimRelease::Done => {}
             Command::Permit(permit) => {
                 if permit.is_some() {
                     // The claim is watched: another instance may take it.

@@ -84,6 +84,8 @@ pub enum MemberNews {
     Mark(Mark),
     /// The claim names another instance, in no earlier epoch, or a later epoch: writes have stopped.
     Claimed(Claim),
+    /// The member carries no claim of this instance any more, as [`Syncer::release_claim`] asked.
+    ClaimReleased,
 }
 
 /// Whether a member's API answers.
@@ -99,6 +101,7 @@ pub(crate) enum Command {
     Desire(Arc<ObjectId>, Option<DesiredLeaf>),
     Watch(Arc<Kind>),
     Permit(Option<Permit>),
+    ReleaseClaim,
 }
 
 /// A handle to the task that owns one member; dropping it ends the task, with all that is under
@@ -136,5 +139,11 @@ impl Syncer {
     /// lasts until the member becomes unhealthy, a watch breaks, or another instance claims it.
     pub fn permit(&self, permit: Option<Permit>) {
         let _ = self.commands.send(Command::Permit(permit));
+    }
+
+    /// Deletes the claim once all work on leaves is done, and takes no permit afterwards. It needs a
+    /// permit as every write does, and is answered by [`MemberNews::ClaimReleased`].
+    pub fn release_claim(&self) {
+        let _ = self.commands.send(Command::ReleaseClaim);
     }
 }

@@ -359,3 +359,26 @@ async fn a_closed_fence_lets_nothing_through_and_is_no_failure_of_the_member() {
     fence.extend(limen_sync::clock::boot_nanos(), Duration::from_secs(3600));
     rig.reported(LeafState::Synced).await;
 }
+
+#[tokio::test]
+async fn a_claim_is_released_after_the_last_leaf_and_not_written_again() {
+    let mut rig = Rig::start(Member::default(), Fence::open());
+    let number = rig.described().await.number;
+    rig.syncer.permit(permit(2, number));
+    rig.desire(wanted(OnConflict::Abort));
+    rig.reported(LeafState::Synced).await;
+    rig.desire(Desired::Nothing);
+    rig.syncer.release_claim();
+    rig.told(|what| matches!(what, MemberNews::ClaimReleased).then_some(())).await;
+    assert!(rig.member.get(LEAF).is_none() && rig.member.get(CLAIM).is_none());
+    let deleted: Vec<String> = (rig.member.writes.lock().unwrap().iter())
+        .filter(|(method, ..)| *method == Method::DELETE)
+        .map(|(_, path, _)| path.clone())
+        .collect();
+    assert_eq!(deleted, [LEAF, CLAIM]);
+    let (_, body) = rig.member.writes_to("limen-hub-hub").pop().unwrap();
+    assert!(body["preconditions"]["resourceVersion"].is_string(), "{body}");
+    rig.syncer.permit(permit(2, number));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(rig.member.get(CLAIM).is_none());
+}

@@ -38,7 +38,10 @@ impl Engine {
     /// Writes the claim if that is due.
     pub(super) fn start_claim(&mut self) -> Option<BoxFuture<'static, Errand>> {
         let now = Instant::now();
-        if !self.reachable || self.authority.due(now).is_none_or(|due| due > now) {
+        if !self.reachable
+            || !self.keeps_claim()
+            || self.authority.due(now).is_none_or(|due| due > now)
+        {
             return None;
         }
         let write = self.authority.begin()?;
