@@ -10,7 +10,6 @@ use limen_sim::trace::condensed;
 const SEEDS: std::ops::Range<u64> = 1..41;
 
 #[test]
-#[ignore = "the hub breaks laws"]
 fn a_fixed_set_of_seeds_breaks_no_law() {
     for seed in SEEDS {
         let outcome = run(&generate(seed), Laws::all());
@@ -19,7 +18,6 @@ fn a_fixed_set_of_seeds_breaks_no_law() {
 }
 
 #[test]
-#[ignore = "the hub breaks laws"]
 fn no_directed_scenario_breaks_a_law() {
     let mut broken = Vec::new();
     for (name, laws, scenario) in DIRECTED {

@@ -225,6 +225,8 @@ impl World {
                 }
             }
             MemberNews::Mark(mark) => self.note_mark(&cluster, mark),
+            // The member has been let go of; nothing follows for the hub.
+            MemberNews::ClaimReleased => {}
             MemberNews::Claimed(claim) => self.claimed(&cluster, &claim),
             MemberNews::Lost(kind, error) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };

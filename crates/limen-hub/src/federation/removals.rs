@@ -35,7 +35,7 @@ impl LedgerState {
         match serde_json::from_str(text) {
             Ok(ledger) => self.ledger = ledger,
             Err(error) => {
-                tracing::warn!(%error, "cannot read ConfigMap {LEDGER}; starting a new ledger")
+                tracing::warn!(%error, "cannot read ConfigMap {LEDGER}; starting a new ledger");
             }
         }
     }
@@ -90,7 +90,7 @@ impl World {
             let Some(root) = self.roots.get_mut(id) else { continue };
             // A root that waits already stays in its hold, which a person may have seen.
             if verdict.is_some() && self.holds.of_removal(root.uid()).is_some() {
-                self.holds.follow(&root.uid().to_owned(), &outlooks[at].1.outstanding());
+                self.holds.follow(root.uid(), &outlooks[at].1.outstanding());
                 root.hold = self.holds.of_removal(root.uid());
                 continue;
             }
