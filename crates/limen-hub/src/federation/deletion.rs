@@ -27,7 +27,8 @@ impl World {
             return None;
         }
         // A Namespace is emptied on the hub first: its leaf goes when nothing is left in it.
-        if id.kind.group().is_empty() && id.kind.kind == "Namespace" && self.has_roots(&id.name) {
+        let is_namespace = id.kind.group().is_empty() && id.kind.kind == "Namespace";
+        if is_namespace && self.has_roots(&id.name) {
             return None;
         }
         let on_delete = *root.deleting.get_or_insert(root.on_delete());
@@ -52,8 +53,9 @@ impl World {
         }
         let namespace = id.namespace.as_ref().unwrap_or(&id.name);
         let cause = match self.terminating.get(namespace) {
-            Some(&roots) => Cause::Namespace { roots },
-            None => Cause::Named,
+            // What was in a Namespace has been judged and is gone.
+            Some(&roots) if !is_namespace => Cause::Namespace { roots },
+            _ => Cause::Named,
         };
         let blocked = self.blocked(&leaf.kind);
         Some(Outlook { set, losing, blocked, removal, cause, keeping: 0 })

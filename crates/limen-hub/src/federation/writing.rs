@@ -147,7 +147,14 @@ impl World {
             root.written_report = record.filter(|record| status::is_about(record, root.uid()));
             match &root.written_report {
                 Some(record) => root.memory = status::memory(record),
-                None => root.record_lost = root.has_finalizer() && root.being_deleted(),
+                // Records go with their Namespace. What is held was to be deleted.
+                None => {
+                    let namespace = id.namespace.as_ref();
+                    root.record_lost = root.has_finalizer()
+                        && root.being_deleted()
+                        && namespace.is_some_and(|name| self.terminating.contains_key(name))
+                        && self.holds.clusters(root.uid()).is_empty();
+                }
             }
         }
     }
