@@ -169,6 +169,11 @@ fn a_leaf_outside_the_last_placement_is_seen_when_the_policy_is_gone_or_unreadab
         };
         write(&nowhere);
         let root = stage.root("ConfigMap");
+        let record = json!({
+            "metadata": {"name": "configmap.one", "namespace": "shop",
+                "ownerReferences": [{"uid": root["metadata"]["uid"]}]},
+            "spec": {"governed": {"policy": "policy", "clusters": []}}});
+        stage.person(HUB, "federatedstatuses.limen.dev", record);
         match &after {
             Some(placement) => write(placement),
             None => {
