@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each law is judged from ground truth and from the hub's store, never from what a hub says it
-//! did. Where a hub may lag behind its store, what was true until [`GRACE`] ago counts as true.
+//! did. Where a hub may lag behind its store, what was true until `GRACE` ago counts as true.
 
 mod holds;
 mod leadership;
