@@ -29,7 +29,7 @@ pub enum NamespaceVerdict {
     Foreign(Vec<String>),
 }
 
-/// What one object says about its namespace, in order of severity.
+/// Verdict of one object on its namespace, in order of severity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Ignored,
@@ -98,7 +98,7 @@ pub fn is_virtual_group(group: &str) -> bool {
     matches!(group, "metrics.k8s.io" | "custom.metrics.k8s.io" | "external.metrics.k8s.io")
 }
 
-/// What an object by itself says about its namespace; its owners if they decide.
+/// Verdict of an object on its own; its owners if they decide.
 fn own_part<'a>(kind: &str, metadata: &'a Value, hub: &str) -> Result<Part, &'a Vec<Value>> {
     if is_furniture(kind, metadata) {
         return Ok(Part::Ignored);
@@ -113,7 +113,7 @@ fn own_part<'a>(kind: &str, metadata: &'a Value, hub: &str) -> Result<Part, &'a 
     }
 }
 
-/// What Kubernetes puts into every namespace.
+/// Objects that Kubernetes creates in every namespace.
 fn is_furniture(kind: &str, metadata: &Value) -> bool {
     let name = metadata["name"].as_str().unwrap_or_default();
     match kind {

@@ -150,7 +150,7 @@ pub fn decide(wanted: &Wanted<'_>, held: Option<&Held>, hub: &str) -> Action {
     }
 }
 
-/// What to do where a leaf shall be and an object is that is no leaf of this hub.
+/// Action for a foreign object in the place of a desired leaf.
 fn about_foreign(held: &Held, on_conflict: OnConflict, hub: &str) -> Action {
     let other_hub = held.hub.as_ref().filter(|other| *other != hub);
     match (on_conflict, other_hub, &held.manager) {

@@ -48,7 +48,7 @@ pub(crate) struct Member {
     /// Why its credential could not be renewed.
     pub(crate) renewal_error: Option<String>,
     pub(crate) verdict: Option<ApiVerdict>,
-    /// What it is, as told since it was last away.
+    /// Description since it was last away.
     pub(crate) described: Option<Description>,
     /// Whether it is the cluster that it was.
     pub(crate) identity: Option<Identity>,

@@ -168,7 +168,7 @@ impl Root {
         self.object = object;
     }
 
-    /// What becomes of leaves when it is deleted. A root whose policy is gone is not understood.
+    /// Fate of its leaves when it is deleted. A root whose policy is gone is not understood.
     pub(crate) fn on_delete(&self) -> OnDelete {
         let understood = self.federated.as_ref().ok();
         let understood =
@@ -186,7 +186,7 @@ impl Root {
         version.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
-    /// What a member is to be sent for this root.
+    /// A desired leaf of this root.
     pub(crate) fn desire(&self, desired: Desired) -> DesiredLeaf {
         DesiredLeaf {
             root_uid: self.uid().into(),

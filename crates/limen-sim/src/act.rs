@@ -16,7 +16,7 @@ use crate::world::{HUB, Shared};
 /// The pause between two writes of a rival manager.
 const RIVAL: Duration = Duration::from_millis(700);
 
-/// What carries out actions.
+/// Executor of actions.
 pub(crate) struct Stage {
     pub(crate) shared: Shared,
     pub(crate) hubs: BTreeMap<u32, Hub>,

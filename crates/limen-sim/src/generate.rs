@@ -52,7 +52,7 @@ pub fn generate(seed: u64) -> Scenario {
     scenario
 }
 
-/// What a history is mostly about: accidents need several things to happen to one object.
+/// Focus of a history: accidents need several things to happen to one object.
 struct Focus {
     namespace: &'static str,
     kind: &'static str,

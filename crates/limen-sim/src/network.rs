@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::random::Random;
 
-/// What becomes of one request. Times are in milliseconds.
+/// Fate of one request. Times are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// From the sender to the API.

@@ -18,12 +18,12 @@ use crate::world::{HUB, Shared};
 /// The pause between two steps of a cluster's own controllers.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What came of a history.
+/// Outcome of a history.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Broken laws, in order.
     pub violations: Vec<Violation>,
-    /// What happened, in sentences.
+    /// The history, in sentences.
     pub trace: Vec<String>,
     /// A hash of every change of every API.
     pub digest: u64,

@@ -32,7 +32,7 @@ pub enum Guise {
     Forged,
 }
 
-/// What happens to a leaf in a member by another hand.
+/// Interference with a leaf in a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meddling {
     /// It is deleted.
@@ -301,7 +301,7 @@ pub struct Scenario {
     pub members: Vec<String>,
     /// Whether hubs stand for election.
     pub elects: bool,
-    /// What happens, each at a time in milliseconds since the start.
+    /// Actions, each at a time in milliseconds since the start.
     pub actions: Vec<(u64, Action)>,
     /// How long to wait after the last action before judging the state at rest, in seconds.
     pub rest: u64,

@@ -19,7 +19,7 @@ pub enum Selection {
     Unknown,
 }
 
-/// What rules a root.
+/// Governor of a root.
 pub struct Governance {
     /// The policy, if one governs it and can be read.
     pub policy: Option<Value>,
@@ -29,7 +29,7 @@ pub struct Governance {
     pub fate: Fate,
 }
 
-/// What rules a root; `last` is the last readable policy that did.
+/// Governor of a root; `last` is the last readable policy that did.
 pub fn governance(hub: &Server, key: &Key, object: &Value, last: Option<&Value>) -> Governance {
     let found = policy(hub, key);
     let policy = found.clone().or_else(|| last.cloned());

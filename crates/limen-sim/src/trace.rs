@@ -1,4 +1,4 @@
-//! What has happened, in sentences.
+//! The history, in sentences.
 
 use crate::actor::Actor;
 use crate::api::{Cause, Change, Effect};

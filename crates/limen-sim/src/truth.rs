@@ -42,7 +42,7 @@ pub struct RootTruth {
     pub unselected: BTreeMap<String, u64>,
     /// What it selects.
     pub selection: Selection,
-    /// What it selected when that could last be read.
+    /// Last readable selection.
     pub last_known: BTreeSet<String>,
     /// A person has released what was held of it.
     pub released: bool,

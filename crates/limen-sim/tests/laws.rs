@@ -1,4 +1,4 @@
-//! What the hub must never do, searched by the simulator.
+//! Laws of the hub, searched by the simulator.
 
 use limen_sim::directed::DIRECTED;
 use limen_sim::generate::generate;

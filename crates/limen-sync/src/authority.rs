@@ -32,7 +32,7 @@ pub struct Permit {
     pub description: u64,
 }
 
-/// What follows from a claim of another instance.
+/// Consequence of a claim of another instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Contest {
     /// This hub stops, and the hub is told.

@@ -1,4 +1,4 @@
-//! What a member shall hold, and how far it is.
+//! Desired leaves of a member, and their progress.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use limen_core::leaf::Leaf;
 use limen_core::reconcile::Wanted;
 use serde_json::Value;
 
-/// What a member shall hold under one name.
+/// Desired state of one leaf in one member.
 #[derive(Clone, Debug)]
 pub struct DesiredLeaf {
     /// The uid of the acting root: only a leaf that carries it is changed or deleted.
@@ -37,7 +37,7 @@ pub enum Desired {
     Leaf {
         /// The leaf.
         leaf: Arc<Leaf>,
-        /// What to do about objects that are no leaves of this hub.
+        /// Treatment of objects that are no leaves of this hub.
         on_conflict: OnConflict,
         /// Whether it may be created, or only kept where it is: a finished Job does not run again.
         create: bool,

@@ -60,7 +60,7 @@ pub(crate) struct Engine {
     claim_error: Option<MemberError>,
     /// Why the identity of the member could not be read, if so.
     identity_error: Option<MemberError>,
-    /// What the member said last that it is.
+    /// Last description of the member.
     description: Description,
     /// The newest mark that the hub was told of or has written.
     newest: Mark,
@@ -92,7 +92,7 @@ pub(crate) struct Engine {
 type Done = (Arc<ObjectId>, Result<Outcome, MemberError>);
 type Told = mpsc::Sender<(Arc<Kind>, Seen)>;
 
-/// What the member says that it is, and its claim.
+/// Description of the member, and its claim.
 type Described = Result<(Description, Option<FoundClaim>), MemberError>;
 
 /// A request of the engine itself, which is no work on a leaf.

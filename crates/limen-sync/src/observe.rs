@@ -71,7 +71,7 @@ pub async fn observe(
     }
 }
 
-/// What is worth passing on. Every cluster has these kinds, so an endpoint that does not know them
+/// The observation worth passing on. Every cluster has these kinds, so an endpoint that does not know them
 /// is no member: the kind is lost, and not empty.
 fn digested(kind: SeenKind, seen: Seen) -> Option<Observed> {
     Some(match seen {

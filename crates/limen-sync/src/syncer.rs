@@ -66,7 +66,7 @@ pub enum MemberNews {
     Failed(Arc<ObjectId>, MemberError),
     /// Whether the member's API answers.
     Api(ApiVerdict),
-    /// What the member is: on connect, after every return from Unhealthy, after a broken watch, and
+    /// Identity, version and claim of the member: on connect, after every return from Unhealthy, after a broken watch, and
     /// after a late claim of an earlier epoch. The hub answers with a permit that names its number.
     Described(Description),
     /// The number of leaves that it holds, and the kinds that it does not serve.

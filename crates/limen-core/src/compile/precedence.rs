@@ -6,7 +6,7 @@
 
 use super::policy::TargetReference;
 
-/// What decides between the policies of one namespace.
+/// Rank of a policy among those of its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyCandidate<'a, T> {
     /// Its name.

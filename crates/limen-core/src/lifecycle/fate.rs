@@ -2,8 +2,8 @@
 
 use crate::federated::OnDelete;
 
-/// What becomes of leaves. `orphaned`: the deletion itself asked for orphans. `understood`: what root
-/// and policy say, if both can be read and the root is governed as it was when its leaves were
+/// Fate of the leaves of a deleted root. `orphaned`: the deletion itself asked for orphans.
+/// `understood`: the fate by root and policy, if both can be read and the root is governed as it was when its leaves were
 /// applied. `stamped`: what they said when leaves were applied. An unknown fate releases.
 pub fn fate(orphaned: bool, understood: Option<OnDelete>, stamped: Option<OnDelete>) -> OnDelete {
     match (orphaned, understood.or(stamped)) {

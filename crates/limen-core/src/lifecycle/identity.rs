@@ -1,6 +1,6 @@
 //! Which cluster a member is: the uid of its kube-system namespace, not its name or endpoint.
 
-/// What a Cluster object records of its member.
+/// Identity of a member, as its Cluster object records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded<'a> {
     /// Name of the Cluster object.

@@ -1,7 +1,7 @@
 //! Whether removals look like an accident.
 //!
-//! What a person deletes by name is intent, and passes up to a number that nobody reaches by hand.
-//! What follows indirectly (a selector, a policy, a label, a cluster that returns) is held at a low
+//! Deletion by name is intent, and passes up to a number beyond reach by hand. Indirect removal
+//! (by a selector, a policy, a label, a cluster that returns) is held at a low
 //! threshold. A batch is judged as a whole, so that nothing of an accident slips through before the
 //! rest is held.
 
@@ -136,7 +136,7 @@ pub fn judge(
     verdicts
 }
 
-/// What makes one removal wait, whatever else happens.
+/// The reason to hold one removal regardless of all others.
 fn alone(removal: &Removal, limits: Limits) -> Option<Reason> {
     if removal.losing.is_empty() {
         return None;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the batches, unreleased removals within a window stay below the limits.
+        /// Unreleased removals within a window stay below the limits for any sequence of batches.
         #[test]
         fn removals_that_pass_stay_below_the_limits(
             batches in prop::collection::vec(

@@ -14,7 +14,7 @@ use super::{Record, World};
 use crate::roots::{Fate, Root};
 
 impl World {
-    /// What a root that is being deleted wants of members, once its fate is known.
+    /// Outlook of a root that is being deleted, once its fate is known.
     pub(super) fn deletion(&mut self, id: &Arc<ObjectId>, root: &mut Root) -> Option<Outlook> {
         if !root.has_finalizer() {
             return None;
@@ -53,7 +53,7 @@ impl World {
         }
         let namespace = id.namespace.as_ref().unwrap_or(&id.name);
         let cause = match self.terminating.get(namespace) {
-            // What was in a Namespace has been judged and is gone.
+            // The contents of the Namespace have been judged and are gone.
             Some(&roots) if !is_namespace => Cause::Namespace { roots },
             _ => Cause::Named,
         };

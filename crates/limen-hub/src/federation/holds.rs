@@ -35,7 +35,7 @@ struct Entry {
     object: Option<Hold>,
 }
 
-/// What is to be done to the object of a hold.
+/// Pending write to the object of a hold.
 pub(super) enum HoldWrite {
     Create(Box<Hold>),
     Update { spec: Box<HoldSpec>, version: String },
@@ -343,7 +343,7 @@ impl Holds {
         self.sets.keys()
     }
 
-    /// What is to be done to the object of a hold, if anything.
+    /// Pending write to the object of a hold, if any.
     pub(super) fn write(&mut self, name: &str) -> Option<HoldWrite> {
         let entry = self.sets.get(name)?;
         let spec = entry.spec();

@@ -48,7 +48,7 @@ impl World {
         true
     }
 
-    /// What a root means, if its leaf belongs to no other; else it waits until that one is no root
+    /// Meaning of a root, if its leaf belongs to no other; else it waits until that one is no root
     /// any more.
     fn claim(
         &mut self,
@@ -212,7 +212,7 @@ impl World {
         }
     }
 
-    /// What members hold of a root, whether or not it is understood: leaves have its name.
+    /// The leaf of a root, whether or not the root is understood: leaves have its name.
     pub(super) fn leaf_of(&self, id: &ObjectId) -> ObjectId {
         let Some(Source::OneObject(leaf) | Source::Template(leaf)) = self.sources.get(&id.kind)
         else {
@@ -223,7 +223,7 @@ impl World {
     }
 }
 
-/// What becomes of an object that was a root and is none any more: its leaves go. Only native
+/// Meaning of an object that was a root and is none any more: its leaves go. Only native
 /// objects can be no roots, and those are like their leaves.
 fn nowhere(id: &ObjectId, root: &Root) -> Federated {
     let known = root.federated.as_ref().map(|known| Federated::clone(known));

@@ -213,7 +213,7 @@ impl World {
                 let mut roots = std::mem::take(&mut self.roots);
                 for (id, root) in &mut roots {
                     let of_kind = *self.leaf_kind(id) == kind;
-                    // What the member holds is known by now.
+                    // The listing replaces the presumption.
                     let presumed = of_kind && root.memory.holders.remove(&cluster);
                     if root.is_going() || presumed || (regained && of_kind) {
                         self.dirty.insert(id.clone());

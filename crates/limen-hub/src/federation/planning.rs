@@ -24,7 +24,7 @@ use super::tombstones::{last_desire, leaf_of, tombstone};
 use crate::clusters::{Leaving, Member};
 use crate::roots::Root;
 
-/// What planning wants of members for one root.
+/// Desired leaves and removals of one root, before judgement.
 pub(super) struct Outlook {
     /// Desired leaves that need no judgement.
     pub(super) set: BTreeMap<Arc<str>, DesiredLeaf>,
@@ -33,7 +33,7 @@ pub(super) struct Outlook {
     /// Members that cannot be told now: away, or the kind cannot be watched there. What they would
     /// lose is judged when they are back.
     pub(super) blocked: BTreeSet<Arc<str>>,
-    /// What those are sent when the removal passes.
+    /// Desired state for those members once the removal passes.
     pub(super) removal: DesiredLeaf,
     /// Where the removal comes from.
     pub(super) cause: Cause,
@@ -91,7 +91,7 @@ impl World {
         for (name, member) in &mut self.members {
             let Some(syncer) = &member.syncer else { continue };
             if member.tombstones.contains(&buried) {
-                // What a member missed while it was away is judged when it is back.
+                // Removals for an absent member are judged on its return.
                 if !member.away() && !member.returned_unjudged() {
                     syncer.desire(leaf.clone(), Some(last_desire(&buried)));
                 }
@@ -145,7 +145,7 @@ impl World {
         ordered.into_iter().map(|(_, id)| id.clone()).collect()
     }
 
-    /// What a root wants of members, if it is understood and may have leaves.
+    /// Outlook of a root, if it is understood and may have leaves.
     fn outlook(&mut self, id: &Arc<ObjectId>, root: &mut Root) -> Option<Outlook> {
         if !self.interpret(id, root) {
             return None;

@@ -74,7 +74,7 @@ impl World {
         self.dirty.extend(self.owners.get(target).cloned());
     }
 
-    /// What members hold of autoscalers is known anew.
+    /// Autoscaler leaves of a member were listed anew: plans their targets again.
     pub(super) fn all_scaled_dirty(&mut self) {
         let targets: Vec<_> = self.scaling.scalers.keys().cloned().collect();
         targets.iter().for_each(|target| self.scaled_dirty(target));

@@ -4,7 +4,7 @@ use limen_api::Tombstone;
 use limen_core::federated::ObjectId;
 use limen_sync::{Desired, DesiredLeaf};
 
-/// What a member is sent for a tombstone.
+/// Desired state for a tombstone.
 pub(super) fn last_desire(tombstone: &Tombstone) -> DesiredLeaf {
     let desired = if tombstone.release { Desired::Orphan } else { Desired::Nothing };
     DesiredLeaf {

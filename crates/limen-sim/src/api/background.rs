@@ -1,4 +1,4 @@
-//! What a cluster does by itself: garbage collection and namespace termination.
+//! Controllers of a cluster: garbage collection and namespace termination.
 
 use std::collections::BTreeSet;
 

@@ -63,12 +63,12 @@ impl Kinds {
         Self(rows.into_iter().map(|resource| (resource.id(), Arc::new(resource))).collect())
     }
 
-    /// What a member serves.
+    /// Kinds of a member.
     pub fn member() -> Self {
         Self::of(native())
     }
 
-    /// What a hub serves: native kinds, Limen's own, and the federated forms.
+    /// Kinds of a hub: native kinds, Limen's own, and the federated forms.
     pub fn hub() -> Self {
         let own = limen_api::crds().into_iter();
         let forms = limen_api::NATIVE.iter().flat_map(|&row| {

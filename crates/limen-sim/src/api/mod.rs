@@ -31,7 +31,7 @@ pub use self::object::{
 pub use self::reply::{Body, Call, Reply};
 use crate::actor::Actor;
 
-/// What happened to an object.
+/// Change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is new.

@@ -13,7 +13,7 @@ const EPOCH: &str = "limen.dev/epoch";
 /// How long a lease lasts after its last renewal, in milliseconds.
 const LEASE: i64 = 15_000;
 
-/// Who has written to which member.
+/// Writers of each member.
 #[derive(Default)]
 pub(super) struct Writers {
     /// The newest epoch that each member has seen.

@@ -72,7 +72,7 @@ pub struct Sent<'a> {
     pub at: u64,
 }
 
-/// What the laws judge one effect by.
+/// Facts by which laws judge one effect.
 struct Scene<'a> {
     now: u64,
     server: &'a str,
@@ -162,7 +162,7 @@ impl Laws {
         Self::new(LAWS.map(|(law, _)| law))
     }
 
-    /// What was broken.
+    /// The violation.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }

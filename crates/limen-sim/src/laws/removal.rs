@@ -57,7 +57,7 @@ impl Laws {
             return Some(format!("its root {root_uid} is not known to have been deleted"));
         };
         let hub = scene.hub()?;
-        // Who lets a cluster leave has decided about all that it holds.
+        // Unjoining a cluster decides about all its leaves.
         if self.truth.leaving.contains(scene.cluster) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What is done about each leaf, and what comes of it.
+//! Decisions about each leaf, and their outcomes.
 
 use std::sync::Arc;
 use std::time::Duration;

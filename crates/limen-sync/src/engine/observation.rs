@@ -1,4 +1,4 @@
-//! What watches tell about the member's leaves and its claim.
+//! Watch events of the member's leaves and its claim.
 
 use std::sync::Arc;
 

@@ -131,7 +131,7 @@ async fn the_guide_works_as_it_is_written() {
             said.contains("not found")
         });
     }
-    // What the cluster had before is let go of, and stays.
+    // The adopted object is released, and stays.
     guide.until("kubectl --context=gce-asia-east1a get ingress myingress -o yaml", |said| {
         said.contains("name: myingress") && !said.contains("limen.dev/hub")
     });
