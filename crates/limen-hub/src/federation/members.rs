@@ -258,7 +258,7 @@ impl World {
         let ended = ended
             && report.held_for.as_deref() == Some(root.uid())
             && root.memory.ended_in.insert(cluster.clone());
-        let is_scaler = leaf.kind.kind == "HorizontalPodAutoscaler";
+        let is_scaler = leaf.kind == self.scaler_kind;
         let rescaled = is_scaler && presence != report.held_for.is_some();
         // A leaf that came or went unasked, the end of a deletion, and any progress of a wave may
         // change what is wished.

@@ -69,7 +69,7 @@ impl World {
             root.renew(object);
             self.roots.insert(Arc::new(id.clone()), root);
         }
-        if id.kind.kind == "HorizontalPodAutoscaler" {
+        if id.kind == self.scaler_kind {
             self.scaling_changed(id);
         }
         self.dirty.insert(Arc::new(id.clone()));

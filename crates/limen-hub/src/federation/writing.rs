@@ -15,7 +15,7 @@ use super::{FIRST_LOOK, GATHER, PATIENCE, Record, UNDER_WAY, World};
 use crate::clusters::{Leaving, Member, condition};
 use crate::outbox::{Letter, Written, finalizers};
 use crate::setup::cluster_object;
-use crate::traffic::Front;
+use crate::traffic::{Front, RootKind};
 use crate::{policies, roots::Root, status};
 
 /// A finished write.
@@ -57,7 +57,8 @@ impl World {
         let roots: Vec<_> = self
             .roots
             .keys()
-            .filter(|id| id.kind.kind == "Ingress" && !self.front.same_for(&before, id))
+            .filter(|id| RootKind::of(&id.kind) == Some(RootKind::Ingress))
+            .filter(|id| !self.front.same_for(&before, id))
             .cloned()
             .collect();
         for id in roots {

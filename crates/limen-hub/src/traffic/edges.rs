@@ -57,7 +57,7 @@ impl Front {
 
     /// The status of a root as people shall see it: with gateways, theirs are the addresses.
     pub(crate) fn shown(&self, id: &ObjectId, mut status: Value) -> Value {
-        if id.kind.kind == "Ingress"
+        if RootKind::of(&id.kind) == Some(RootKind::Ingress)
             && let Some(addresses) = self.addresses_of(&key(id))
         {
             status["loadBalancer"] = json!({"ingress": addresses});
@@ -67,8 +67,8 @@ impl Front {
 
     /// Why clients of an Ingress are not served, or not as it asks for.
     pub(crate) fn trouble(&self, id: &ObjectId) -> Option<&str> {
-        let troubled = self.troubled.get(&key(id)).filter(|_| id.kind.kind == "Ingress");
-        troubled.map(String::as_str)
+        let is_ingress = RootKind::of(&id.kind) == Some(RootKind::Ingress);
+        self.troubled.get(&key(id)).filter(|_| is_ingress).map(String::as_str)
     }
 
     pub(crate) fn same_for(&self, other: &Self, id: &ObjectId) -> bool {

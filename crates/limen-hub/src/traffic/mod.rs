@@ -126,10 +126,22 @@ struct RootId {
 
 /// The kinds of roots that are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum RootKind {
+pub(crate) enum RootKind {
     Ingress,
     FederatedIngress,
     Service,
+}
+
+impl RootKind {
+    /// The kind of a root that is compiled, by group and kind.
+    pub(crate) fn of(kind: &Kind) -> Option<Self> {
+        match (kind.group(), kind.kind.as_str()) {
+            ("networking.k8s.io", "Ingress") => Some(Self::Ingress),
+            ("limen.dev", "FederatedIngress") => Some(Self::FederatedIngress),
+            ("", "Service") => Some(Self::Service),
+            _ => None,
+        }
+    }
 }
 
 /// A GlobalIngress of the hub's own, as it is on the hub.
