@@ -43,6 +43,7 @@ async fn what_became_no_root_while_no_hub_was_there_loses_its_leaves_and_its_fin
     let id = id_of(&config_map());
     rig.hub.create(&config_map()).await;
     rig.eventually(&id, &["asia-1"], |leaf| leaf.is_some()).await;
+    rig.eventually_recorded(&id).await;
     rig.stop_federation().await;
     take_back(&rig).await;
     rig.start_federation().await;
@@ -62,6 +63,7 @@ async fn what_is_no_root_any_more_can_be_deleted_after_the_hub_started_anew() {
     let id = id_of(&config_map());
     rig.hub.create(&config_map()).await;
     rig.eventually(&id, &["asia-1"], |leaf| leaf.is_some()).await;
+    rig.eventually_recorded(&id).await;
     take_back(&rig).await;
     rig.stop_federation().await;
     rig.start_federation().await;
@@ -76,6 +78,7 @@ async fn what_is_not_understood_takes_its_leaves_along_also_after_the_hub_starte
     let (leaf, id) = (id_of(&config_map()), id_of(&federated()));
     rig.hub.create(&federated()).await;
     rig.eventually(&leaf, &["asia-1"], |leaf| is_from(leaf, "federated")).await;
+    rig.eventually_recorded(&id).await;
     rig.stop_federation().await;
     let nonsense = json!({"spec": {"placement": {"clusterSelector": {
         "matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]}}}});

@@ -195,6 +195,15 @@ impl Rig {
         ObjectId { kind, namespace: root.namespace.clone(), name }
     }
 
+    /// Waits until a root's record says what becomes of its leaves: only then does a hub that is
+    /// started anew know.
+    pub(crate) async fn eventually_recorded(&self, root: &ObjectId) {
+        self.eventually_on_hub(&Self::record(root), |record| {
+            record.is_some_and(|record| record["spec"]["onDelete"].is_string())
+        })
+        .await;
+    }
+
     /// All holds, by name.
     pub(crate) async fn holds(&self) -> Vec<(String, Value)> {
         let kind = limen_api::kind(("limen.dev/v1alpha1", "Hold", "holds", false));
