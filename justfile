@@ -7,6 +7,10 @@ default:
 test:
     cargo test --workspace
 
+# Property tests with cases that nobody has seen yet, many of each.
+fresh-seeds cases="2000":
+    PROPTEST_CASES={{cases}} cargo test --workspace --lib
+
 # Format, clippy and rustdoc, with warnings as errors.
 lint:
     cargo fmt --all --check
