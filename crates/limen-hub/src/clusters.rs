@@ -10,8 +10,9 @@ use limen_core::global::Verdict;
 use limen_core::lifecycle::Identity;
 use limen_core::placement::ClusterFacts;
 use limen_sync::{ApiVerdict, Description, MemberErrorKind, ObjectApi, Report, Syncer};
+use tokio::task::AbortHandle;
 
-use crate::connections::MadeFrom;
+use crate::connect::MadeFrom;
 
 /// What a person wants to become of the leaves of a member that leaves the federation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +31,28 @@ const LONG_AWAY: i64 = 3600;
 /// Asks the hub to let go of a member: `keep`, `delete` or `abandon`.
 pub(crate) const UNJOIN_ANNOTATION: &str = "limen.dev/unjoin";
 
+/// A task that observes a member; dropping it ends it.
+pub(crate) struct Observer(AbortHandle);
+
+impl Observer {
+    pub(crate) fn start(observing: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(observing).abort_handle())
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// One member.
 pub(crate) struct Member {
-    pub(crate) cluster: Cluster,
+    pub(crate) cluster: Arc<Cluster>,
     pub(crate) facts: ClusterFacts,
     pub(crate) syncer: Option<Syncer>,
+    /// Watches what it serves with.
+    pub(crate) observer: Option<Observer>,
     /// Which connection the syncer is: what others tell is not heard.
     pub(crate) connection: u64,
     /// The client that the syncer has.
@@ -75,7 +93,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(crate) fn new(cluster: Cluster) -> Self {
+    pub(crate) fn new(cluster: Arc<Cluster>) -> Self {
         let status = cluster.status.clone();
         Self {
             facts: facts(&cluster),
@@ -90,6 +108,7 @@ impl Member {
             written: status,
             cluster,
             syncer: None,
+            observer: None,
             connection: 0,
             awaited: 0,
             client: None,

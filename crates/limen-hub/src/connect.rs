@@ -13,7 +13,7 @@ use kube::client::{Body, ConfigExt};
 use kube::config::{AuthInfo, Cluster as KubeCluster, Context, KubeConfigOptions, Kubeconfig};
 use kube::config::{NamedAuthInfo, NamedCluster, NamedContext};
 use kube::{Client, Config};
-use limen_api::{Cluster, unreadable_kubeconfig};
+use limen_api::{Cluster, ClusterSpec, unreadable_kubeconfig};
 use tower::{BoxError, ServiceBuilder};
 
 /// How long it may take to reach a member and agree on keys.
@@ -210,6 +210,21 @@ fn from_token(
         }],
         ..Kubeconfig::default()
     })
+}
+
+/// What a client is made from: a change takes a new one.
+pub(crate) type MadeFrom = (ClusterSpec, SecretData);
+
+/// Makes the client of a member from its `Cluster` and Secret.
+pub type Connector =
+    Arc<dyn Fn(&Cluster, Option<&SecretData>) -> Result<kube::Client, ConnectError> + Send + Sync>;
+
+/// What the client of a member is made from.
+pub(crate) fn made_from(cluster: &Cluster, secret: Option<&SecretData>) -> MadeFrom {
+    let ClusterSpec { endpoint, credentials, insecure_skip_tls_verify, .. } = cluster.spec.clone();
+    let spec =
+        ClusterSpec { endpoint, credentials, insecure_skip_tls_verify, ..ClusterSpec::default() };
+    (spec, secret.cloned().unwrap_or_default())
 }
 
 #[cfg(test)]

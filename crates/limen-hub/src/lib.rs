@@ -1,23 +1,19 @@
 //! The hub's controllers.
 //!
-//! ```text
-//! hub API ── watch ──► Federation ── wishes ──► one syncer per member
-//!    ▲                  (one task                     │
-//!    └──── writes ────── owns it all) ◄── notices ────┘
-//! ```
-//!
-//! One task owns every root and every member that the hub knows. It turns a changed root into
-//! wishes for members, and what members report into the root's status. The rules are in
-//! `limen-core`; what is here carries data from one to the other. Nothing is kept that cannot be
-//! read again from the hub and the members, so a hub that was killed goes on where it was.
+//! One task owns everything that the hub knows: every root, member, policy and edge. An event updates
+//! it and makes some roots dirty; dirty roots are planned and compiled by the pure functions of
+//! `limen-core`; desired leaves go to one syncer for each member, records to one outbox. Nothing is
+//! kept that cannot be read again from the hub and the members, so a hub that was killed goes on where
+//! it was.
 
 mod account;
 mod clusters;
 mod connect;
-mod connections;
 mod drain_before_unjoin;
 mod explain;
 mod federation;
+mod hub;
+mod hub_kind;
 mod join;
 mod kinds;
 mod lease;
@@ -27,19 +23,16 @@ mod renewal;
 mod roots;
 mod setup;
 mod status;
+mod task;
 mod traffic;
 mod unjoin;
 
-pub use connect::{ConnectError, SecretData, member_client};
-pub use connections::{Connections, Connector};
+pub use connect::{ConnectError, Connector, SecretData, member_client};
 pub use explain::{Catalogue, ExplainError, Explained, Outlook, explain};
-pub use federation::{Federation, FederationOptions};
+pub use hub::{Hub, HubOptions};
 pub use join::{JoinError, JoinOptions, Joined, is_own, join};
 pub use kinds::federated_types;
 pub use lease::{Election, Lost};
 pub use setup::{MADE_ANNOTATION, SetupError, definition_marks, hub_id, set_up};
-pub use traffic::{
-    AskError, Drain, Drained, Front, Picture, Traffic, TrafficOptions, VerifyHosts, drain,
-    hindrance, undrain,
-};
+pub use traffic::{AskError, Drain, Drained, Picture, drain, hindrance, undrain};
 pub use unjoin::{Left, UnjoinOptions, unjoin};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use limen_api::dialect::Home;
-use limen_hub::{Connections, Election, Federation, FederationOptions};
+use limen_hub::{Election, Hub as RealHub, HubOptions};
 use limen_sync::ObjectApi;
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -99,21 +99,21 @@ async fn resumed(shared: &Shared, id: u32) {
     }
 }
 
-async fn start(shared: &Shared, id: u32, api: ObjectApi, election: &Election) -> Federation {
+async fn start(shared: &Shared, id: u32, api: ObjectApi, election: &Election) -> RealHub {
     loop {
-        let mut options = FederationOptions::new(api.clone(), Home::Embedded);
+        let mut options = HubOptions::new(api.clone(), Home::Embedded);
         options.fence = election.fence();
         options.epoch = election.epoch();
         election.identity().clone_into(&mut options.instance);
         let wires = shared.clone();
-        options.connections = Connections::with_connector(Arc::new(move |cluster, _| {
+        options.connector = Some(Arc::new(move |cluster, _| {
             let name = cluster.metadata.name.clone().unwrap_or_default();
             let spec = serde_json::to_value(&cluster.spec).unwrap_or_default();
             let server = server_of(&serde_json::json!({"spec": spec}));
             Ok(Wire::client(&wires, id, &server, &name))
         }));
-        match Federation::start(options).await {
-            Ok(federation) => return federation,
+        match RealHub::start(options).await {
+            Ok(hub) => return hub,
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }

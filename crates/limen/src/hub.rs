@@ -12,10 +12,7 @@ use clap::Args;
 use kube::Client;
 use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
-use limen_hub::{
-    Connections, Election, Federation, FederationOptions, Lost, SetupError, Traffic,
-    TrafficOptions, VerifyHosts,
-};
+use limen_hub::{Election, Hub as RunningHub, HubOptions, Lost, SetupError};
 use limen_store::{EtcdOptions, EtcdStore, EtcdTls, RedbOptions, RedbStore, Store};
 use limen_sync::{Fence, ObjectApi};
 use tokio::signal::unix::{SignalKind, signal};
@@ -285,8 +282,8 @@ async fn federate(
                 Lost::Taken => tracing::warn!("another hub holds the leader lease; stepping down"),
                 Lost::NotRenewed => tracing::warn!("lease renewal failed; stepping down"),
             }
-            if let Some((traffic, federation)) = running {
-                tokio::join!(federation.stop(), traffic.stop());
+            if let Some(running) = running {
+                running.stop().await;
             }
         }
     };
@@ -303,8 +300,8 @@ struct Term {
     instance: String,
 }
 
-/// Begins to compile and to federate, as soon as the API lets it.
-async fn begin(api: &ObjectApi, home: Home, hosts: &Hosts, term: &Term) -> (Traffic, Federation) {
+/// Begins to federate, as soon as the API lets it.
+async fn begin(api: &ObjectApi, home: Home, hosts: &Hosts, term: &Term) -> RunningHub {
     loop {
         match try_to_begin(api, home, hosts, term).await {
             Ok(running) => return running,
@@ -319,22 +316,16 @@ async fn try_to_begin(
     home: Home,
     hosts: &Hosts,
     term: &Term,
-) -> Result<(Traffic, Federation), SetupError> {
-    let hub = limen_hub::hub_id(api).await?;
-    let connections = Connections::default();
-    let mut options = TrafficOptions::new(api.clone());
-    options.connections = connections.clone();
-    options.domain.clone_from(&hosts.domain);
-    options.verify_hosts = hosts.resolver.map(|resolver| VerifyHosts { hub, resolver });
-    let traffic = Traffic::start(options);
-    let mut options = FederationOptions::new(api.clone(), home);
-    options.connections = connections;
-    options.front = Some(traffic.front());
-    options.fence = term.fence.clone();
-    options.epoch = term.epoch;
-    options.instance.clone_from(&term.instance);
-    let federation = Federation::start(options).await?;
-    Ok((traffic, federation))
+) -> Result<RunningHub, SetupError> {
+    let options = HubOptions {
+        domain: hosts.domain.clone(),
+        verify_hosts: hosts.resolver,
+        fence: term.fence.clone(),
+        epoch: term.epoch,
+        instance: term.instance.clone(),
+        ..HubOptions::new(api.clone(), home)
+    };
+    RunningHub::start(options).await
 }
 
 /// Identity of this process in the election: containers may share host name and process id.

@@ -8,12 +8,13 @@ use limen_core::federated::{ObjectId, OnDelete};
 use limen_core::lifecycle::Cause;
 use limen_sync::Desired;
 
+use super::Federation;
 use super::planning::{Outlook, may_hold};
 use super::tombstones::tombstone;
-use super::{Record, World};
+use crate::outbox::Record;
 use crate::roots::{Fate, Root};
 
-impl World {
+impl Federation {
     /// Outlook of a root that is being deleted, once its fate is known.
     pub(super) fn deletion(&mut self, id: &Arc<ObjectId>, root: &mut Root) -> Option<Outlook> {
         if !root.has_finalizer() {

@@ -11,11 +11,11 @@ use limen_core::lifecycle::{Governance, governance};
 use limen_core::selector::Labels;
 use serde_json::Value;
 
-use super::World;
+use super::Federation;
 use crate::kinds::Source;
 use crate::roots::Root;
 
-impl World {
+impl Federation {
     /// Reads a root anew. Returns false when nothing is left to plan for it.
     pub(super) fn interpret(&mut self, id: &Arc<ObjectId>, root: &mut Root) -> bool {
         self.note_policy(id, root);
@@ -86,7 +86,9 @@ impl World {
                 let part = |wanted: fn(&Source) -> Option<&Arc<Kind>>| {
                     let kind =
                         self.sources.iter().find(|(_, source)| wanted(source) == Some(&id.kind))?;
-                    self.parts.get(&ObjectId { kind: kind.0.clone(), ..id.clone() })
+                    self.parts
+                        .get(&ObjectId { kind: kind.0.clone(), ..id.clone() })
+                        .map(Arc::as_ref)
                 };
                 let placing = part(|source| match source {
                     Source::Placement(template) => Some(template),

@@ -11,28 +11,30 @@ use limen_core::federated::{Kind, ObjectId};
 use limen_core::global::Verdict;
 use limen_core::lifecycle::{Reason, Standing};
 use limen_core::merge::is_terminal;
-use limen_sync::{Desired, MemberEvent, MemberNews, ObjectApi, Report, Syncer, SyncerOptions};
+use limen_sync::{
+    Desired, MemberEvent, MemberNews, ObjectApi, Observation, Report, Syncer, SyncerOptions,
+};
 use tokio::task::JoinSet;
 
+use super::Federation;
 use super::tombstones::{last_desire, leaf_of};
-use super::{Record, World};
-use crate::clusters::Member;
-use crate::connect::SecretData;
-use crate::connections::made_from;
+use crate::clusters::{Member, Observer};
+use crate::connect::{SecretData, made_from, member_client};
+use crate::outbox::Record;
 use crate::roots::Root;
 
 /// A client for a member, or why there is none.
-pub(super) struct Connected {
+pub(crate) struct Connected {
     pub(super) cluster: Arc<str>,
     pub(super) connection: u64,
     pub(super) client: Result<Arc<ObjectApi>, String>,
 }
 
-impl World {
+impl Federation {
     /// Does what is due after news: plans what is dirty, connects members that have changed.
-    pub(super) fn settle(&mut self, connections: &mut JoinSet<Connected>) {
+    pub(crate) fn settle(&mut self, complete: bool, connections: &mut JoinSet<Connected>) {
         if self.started.is_none() {
-            if !self.complete() {
+            if !complete || self.records_before.is_none() {
                 return;
             }
             self.started = Some(Instant::now());
@@ -74,19 +76,23 @@ impl World {
             }
             let (name, cluster) = (name.clone(), member.cluster.clone());
             let secret: Option<SecretData> = secret.cloned();
-            let known = self.options.connections.clone();
+            let connector = self.options.connector.clone();
             self.connections += 1;
             let connection = self.connections;
             (member.connected_with, member.awaited) = (Some(with), connection);
             connections.spawn(async move {
-                let client = known.to(&cluster, secret.as_ref()).await;
+                let client = match connector {
+                    Some(connector) => connector(&cluster, secret.as_ref()),
+                    None => member_client(&cluster, secret.as_ref()).await,
+                };
+                let client = client.map(|client| Arc::new(ObjectApi::new(client)));
                 let client = client.map_err(|error| error.to_string());
                 Connected { cluster: name, connection, client }
             });
         }
     }
 
-    pub(super) fn connected(&mut self, made: Connected) {
+    pub(crate) fn connected(&mut self, made: Connected) {
         let kinds = self.leaf_kinds();
         let desired = |(id, root): (&Arc<ObjectId>, &Root)| {
             Some((self.leaf_of(id), root.desired.get(&made.cluster)?.clone()))
@@ -98,7 +104,7 @@ impl World {
             return;
         }
         // A new client is a new look at everything: what the old one saw is seen again.
-        member.syncer = None;
+        (member.syncer, member.observer) = (None, None);
         member.connection = made.connection;
         member.client = None;
         member.renewal_error = None;
@@ -122,6 +128,13 @@ impl World {
                 };
                 member.client = Some(client.clone());
                 let syncer = Syncer::start((*client).clone(), options, self.notices.clone());
+                let observing = limen_sync::observe(
+                    (*client).clone(),
+                    made.cluster.clone(),
+                    made.connection,
+                    self.observations.clone(),
+                );
+                member.observer = Some(Observer::start(observing));
                 for kind in &self.used {
                     syncer.watch(kind.clone());
                 }
@@ -135,7 +148,13 @@ impl World {
         self.all_dirty();
     }
 
-    pub(super) fn notice(&mut self, notice: MemberEvent) {
+    /// Whether an observation comes from the present connection to its member.
+    pub(crate) fn is_present(&self, observation: &Observation) -> bool {
+        let member = self.members.get(&observation.cluster);
+        member.is_some_and(|member| member.connection == observation.connection)
+    }
+
+    pub(crate) fn notice(&mut self, notice: MemberEvent) {
         let cluster = notice.cluster;
         let heard = |member: &Member| member.connection == notice.connection;
         if !self.members.get(&cluster).is_some_and(heard) {

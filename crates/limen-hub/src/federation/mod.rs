@@ -1,15 +1,15 @@
-//! The task that owns every root and every member.
+//! Every root and every member, and the leaves that members shall hold.
 //!
-//! News come from three sides: the hub's own watches, the syncers, and finished writes. Each makes
-//! some roots or members *dirty*; a dirty root is planned anew and its wishes are sent, a dirty
-//! record is written. Nothing here waits for the network.
+//! Events come from the hub's own watches, the syncers, and finished writes. Each makes some roots or
+//! members *dirty*; a dirty root is planned anew and its desired leaves are sent, records that are to
+//! be written are marked. Nothing here waits for the network.
 
 mod deletion;
+mod events;
 mod graves;
 mod holds;
 mod interpret;
 mod members;
-mod news;
 mod permits;
 mod planning;
 mod questions;
@@ -27,30 +27,28 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use limen_api::PlacementPolicy;
-use limen_api::dialect::Home;
 use limen_core::federated::{Kind, ObjectId};
-use limen_core::lifecycle::Limits;
 use limen_core::mark::Mark;
 use limen_core::placement::Clusters;
 use limen_core::selector::Labels;
-use limen_sync::{Fence, MemberEvent, ObjectApi, Queue, Seen};
+use limen_sync::{MemberEvent, ObjectApi, Observation};
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::graves::Graves;
 use self::holds::Holds;
-pub(crate) use self::news::secret_data;
+pub(crate) use self::members::Connected;
 use self::permits::Newer;
+pub(crate) use self::questions::{Answer, records};
 use self::removals::LedgerState;
 use self::scaling::Scaling;
 use crate::clusters::Members;
 use crate::connect::SecretData;
-use crate::connections::Connections;
+use crate::hub::HubOptions;
 use crate::kinds::{Source, Sources, sources_of};
+use crate::outbox::Marks;
 use crate::roots::Root;
-use crate::setup::{SetupError, hub_id};
 use crate::traffic::Front;
 
 /// How long records wait for more news before they are written.
@@ -61,111 +59,26 @@ const UNDER_WAY: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long members may take, after a start, to be looked at before what was known is replaced.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
-/// The longest time without a look at the clock.
-const MOMENT: Duration = Duration::from_secs(10);
 /// Members are connected and probed first.
 const FIRST_RENEWAL: Duration = Duration::from_secs(2);
-/// How long writes to the hub may take to end when the federation ends.
-const LAST_WRITES: Duration = Duration::from_secs(5);
-/// How to federate.
-pub struct FederationOptions {
-    /// The hub's API.
-    pub api: ObjectApi,
-    /// Whose API that is.
-    pub home: Home,
-    /// Clients of members, for whoever else needs them.
-    pub connections: Connections,
-    /// How much may be deleted at once.
-    pub limits: Limits,
-    /// The time between two probes of a member.
-    pub probe_every: Duration,
-    /// Requests that a member, and the hub, get at the same time.
-    pub concurrency: usize,
-    /// Where clients reach roots, and how edges and endpoints of members are, if anybody compiles.
-    pub front: Option<watch::Receiver<Arc<Front>>>,
-    /// How often to see whether credentials of members are to be renewed.
-    pub renew_every: Duration,
-    /// The part of a credential's life that is left when it is renewed.
-    pub renew_percent_left: u8,
-    /// Permission to write, for as long as this hub leads.
-    pub fence: Fence,
-    /// Epoch of this hub's lead, greater than that of all leaders before it.
-    pub epoch: u64,
-    /// Identity of this process among the hubs that may lead.
-    pub instance: String,
-}
 
-impl FederationOptions {
-    /// The usual way.
-    pub fn new(api: ObjectApi, home: Home) -> Self {
-        Self {
-            api,
-            home,
-            connections: Connections::default(),
-            limits: Limits::default(),
-            probe_every: Duration::from_secs(5),
-            concurrency: 32,
-            front: None,
-            renew_every: Duration::from_secs(300),
-            renew_percent_left: 33,
-            fence: Fence::open(),
-            epoch: 1,
-            instance: "hub".to_owned(),
-        }
-    }
-}
-
-/// A running federation; dropping it ends it.
-pub struct Federation {
-    stopping: DropGuard,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Federation {
-    /// Starts to federate. The hub must have been set up.
-    pub async fn start(options: FederationOptions) -> Result<Self, SetupError> {
-        let hub = hub_id(&options.api).await?;
-        let stopping = CancellationToken::new();
-        let task = tokio::spawn(World::new(options, hub).run(stopping.clone()));
-        Ok(Self { stopping: stopping.drop_guard(), task })
-    }
-
-    /// Ends it, and returns when nothing is going on any more.
-    pub async fn stop(self) {
-        drop(self.stopping);
-        // A task that panicked has nothing left to finish.
-        let _ = self.task.await;
-    }
-}
-
-/// What is written about: a root, a member, or a policy.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Record {
-    Root(Arc<ObjectId>),
-    Member(Arc<str>),
-    /// A policy, by namespace and name.
-    Policy((String, String)),
-    /// The object of a hold.
-    Hold(Arc<str>),
-    /// The ledger of removals.
-    Ledger,
-    /// The newer state that members carry.
-    Newer,
-}
-
-struct World {
-    options: FederationOptions,
+/// Everything that federating needs: roots, members, and the rules that are in force for them.
+pub(crate) struct Federation {
+    options: Arc<HubOptions>,
+    /// The hub's API, for as long as this hub leads.
+    pub(crate) api: ObjectApi,
     hub: String,
     sources: Sources,
     /// Kinds that leaves of some root have, or had: members are watched for them.
     used: BTreeSet<Arc<Kind>>,
-    /// Kinds that have been listed, or that the hub does not have.
-    listed: BTreeSet<Arc<Kind>>,
+    /// Kinds that nobody watches yet.
+    pub(crate) to_watch: Vec<Arc<Kind>>,
     /// When everything that the hub holds had been read.
     started: Option<Instant>,
-    watchers: JoinSet<()>,
-    tell: mpsc::Sender<(Arc<Kind>, Seen)>,
+    /// Kinds that are being made ready to be federated.
+    effects: JoinSet<()>,
     notices: mpsc::UnboundedSender<MemberEvent>,
+    observations: mpsc::Sender<Observation>,
 
     front: Arc<Front>,
     members: Members,
@@ -179,7 +92,7 @@ struct World {
     namespaces: BTreeMap<String, Labels>,
     policies: BTreeMap<(String, String), PlacementPolicy>,
     /// Placements and overrides of the form in three objects, by their ids.
-    parts: BTreeMap<ObjectId, Value>,
+    parts: BTreeMap<ObjectId, Arc<Value>>,
     roots: BTreeMap<Arc<ObjectId>, Root>,
     /// Which root a leaf belongs to; the first that claims it.
     owners: BTreeMap<ObjectId, Arc<ObjectId>>,
@@ -199,7 +112,8 @@ struct World {
     /// Roots that were deleted perhaps unseen.
     unsure: Vec<Arc<ObjectId>>,
     next_renewal: Instant,
-    records: Queue<Record>,
+    /// Records to be written.
+    pub(crate) records: Marks,
     /// What an earlier hub wrote about roots, until roots know it.
     records_before: Option<BTreeMap<ObjectId, Box<str>>>,
     holds: Holds,
@@ -215,23 +129,25 @@ struct World {
     graves: Graves,
 }
 
-impl World {
-    fn new(mut options: FederationOptions, hub: String) -> Self {
-        options.api = options.api.with_fence(options.fence.clone());
-        // Replaced by the real ones when the task runs.
-        let (tell, _) = mpsc::channel(1);
-        let (notices, _) = mpsc::unbounded_channel();
-        Self {
+impl Federation {
+    pub(crate) fn new(
+        options: Arc<HubOptions>,
+        hub: String,
+        notices: mpsc::UnboundedSender<MemberEvent>,
+        observations: mpsc::Sender<Observation>,
+    ) -> Self {
+        let mut made = Self {
+            api: options.api.clone().with_fence(options.fence.clone()),
             options,
             hub,
             sources: Sources::new(),
             used: BTreeSet::new(),
-            listed: BTreeSet::new(),
+            to_watch: Vec::new(),
             started: None,
             records_before: None,
-            watchers: JoinSet::new(),
-            tell,
+            effects: JoinSet::new(),
             notices,
+            observations,
             front: Arc::default(),
             members: Members::new(),
             clusters: Clusters::new(),
@@ -257,7 +173,7 @@ impl World {
             dirty: BTreeSet::new(),
             unsure: Vec::new(),
             next_renewal: Instant::now() + FIRST_RENEWAL,
-            records: Queue::default(),
+            records: Marks::default(),
             holds: Holds::default(),
             ledger: LedgerState::default(),
             revision: 0,
@@ -265,74 +181,39 @@ impl World {
             resumed: None,
             permits_due: BTreeSet::new(),
             graves: Graves::default(),
-        }
-    }
-
-    async fn run(mut self, stopping: CancellationToken) {
-        let (tell, mut seen) = mpsc::channel(4096);
-        let (notices, mut noticed) = mpsc::unbounded_channel();
-        (self.tell, self.notices) = (tell, notices);
-        let mut writes = JoinSet::new();
-        let mut connections = JoinSet::new();
-        let mut front = self.options.front.take();
-        let mut answers = JoinSet::new();
-        answers.spawn(questions::records(self.options.api.clone()));
-        for kind in news::own_kinds() {
-            self.watch(kind);
-        }
+        };
         for row in limen_api::NATIVE {
-            self.federate_kind(&limen_api::kind(row));
+            made.federate_kind(&limen_api::kind(row));
         }
-        loop {
-            self.settle(&mut connections);
-            self.ask(&mut answers);
-            self.write(&mut writes);
-            let due = self.next_wake(writes.len());
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => break,
-                Some((kind, seen)) = seen.recv() => self.see(&kind, seen),
-                Some(notice) = noticed.recv() => self.notice(notice),
-                Some(Ok(done)) = writes.join_next() => self.written(done),
-                Some(Ok(made)) = connections.join_next() => self.connected(made),
-                Some(new) = crate::traffic::changed(&mut front) => self.front_changed(new),
-                Some(Ok(answer)) = answers.join_next() => self.answered(answer),
-                () = tokio::time::sleep_until(due) => {}
-            }
-            // What has already come is taken together: one plan for many news.
-            while let Ok((kind, news)) = seen.try_recv() {
-                self.see(&kind, news);
-            }
-            while let Ok(notice) = noticed.try_recv() {
-                self.notice(notice);
-            }
-        }
-        // Members first: whoever federates next decides about them from now on.
-        self.members.clear();
-        drop((self.watchers, connections, answers));
-        let ended = async { while writes.join_next().await.is_some() {} };
-        if tokio::time::timeout(LAST_WRITES, ended).await.is_err() {
-            tracing::warn!("the hub does not answer; the last records may not have been written");
-        }
+        made
     }
 
-    /// When something can begin by the clock, once it has started: a record can be written, if there
-    /// is room for it, or a credential renewed. What is under way tells by itself when it has ended.
-    fn next_wake(&self, writing: usize) -> Instant {
-        let now = Instant::now();
-        if self.started.is_none() {
-            return now + MOMENT;
-        }
-        let room = writing < self.options.concurrency;
-        let due = self.records.next_due().filter(|_| room).unwrap_or(now + MOMENT);
-        due.min(self.next_renewal.max(now + GATHER))
+    /// Whether everything had been read, so that records can be written.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.is_some()
+    }
+
+    /// When credentials are to be looked at.
+    pub(crate) fn next_renewal(&self) -> Option<Instant> {
+        self.started.map(|_| self.next_renewal.max(Instant::now() + GATHER))
+    }
+
+    /// Kinds whose objects are roots, or parts of roots.
+    pub(crate) fn source_kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.sources.keys()
+    }
+
+    /// Lets go of every member at once: the hub that leads next decides about them from now on.
+    pub(crate) fn let_go(&mut self) {
+        self.members.clear();
+        self.effects.abort_all();
     }
 
     /// Starts to federate a kind, in all its forms.
     fn federate_kind(&mut self, leaf: &Arc<Kind>) {
         for (kind, source) in sources_of(leaf) {
             if self.sources.insert(kind.clone(), source).is_none() {
-                self.watch(kind);
+                self.to_watch.push(kind);
             }
         }
         for member in self.members.values() {
@@ -357,19 +238,5 @@ impl World {
             (*source == Source::Native).then(|| kind.clone())
         };
         self.sources.iter().filter_map(native).collect()
-    }
-
-    fn watch(&mut self, kind: Arc<Kind>) {
-        let api = self.options.api.clone();
-        self.watchers.spawn(limen_sync::follow(api, kind, String::new(), self.tell.clone()));
-    }
-
-    /// Whether everything that the hub holds has been read once.
-    fn complete(&self) -> bool {
-        self.records_before.is_some()
-            && news::own_kinds()
-                .iter()
-                .chain(self.sources.keys())
-                .all(|kind| self.listed.contains(kind))
     }
 }

@@ -13,8 +13,9 @@ use limen_core::mark::Mark;
 use limen_sync::{Claim, Description, Permit};
 use serde_json::Value;
 
-use super::{Record, World};
+use super::Federation;
 use crate::clusters::Member;
+use crate::outbox::Record;
 
 /// On the namespace limen-system: the newest mark that a person has decided to overrule.
 const RESUME_ANNOTATION: &str = "limen.dev/resume";
@@ -26,7 +27,7 @@ pub(super) struct Newer {
     pub(super) cluster: Arc<str>,
 }
 
-impl World {
+impl Federation {
     /// The mark of this hub's own state.
     fn mark(&self) -> Mark {
         let epoch = self.resumed.map_or(0, |resumed| resumed.epoch + 1).max(self.options.epoch);
@@ -34,7 +35,7 @@ impl World {
     }
 
     /// Notes the revision of the hub that a version stands for.
-    pub(super) fn note_revision(&mut self, version: &str) {
+    pub(crate) fn note_revision(&mut self, version: &str) {
         let revision = version.parse().unwrap_or_default();
         self.revision = self.revision.max(revision);
     }

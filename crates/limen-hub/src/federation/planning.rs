@@ -19,9 +19,10 @@ use limen_sync::{Desired, DesiredLeaf};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::World;
+use super::Federation;
 use super::tombstones::{last_desire, leaf_of, tombstone};
 use crate::clusters::{Leaving, Member};
+use crate::outbox::Record;
 use crate::roots::Root;
 
 /// Desired leaves and removals of one root, before judgement.
@@ -49,9 +50,8 @@ impl Outlook {
     }
 }
 
-impl World {
-    pub(super) fn root_changed(&mut self, id: &ObjectId, object: Value) {
-        let object = Arc::new(object);
+impl Federation {
+    pub(super) fn root_changed(&mut self, id: &ObjectId, object: Arc<Value>) {
         if let Some(root) = self.roots.get_mut(id) {
             let same = root.same_intent(&object);
             if root.uid() != object["metadata"]["uid"] {
@@ -179,7 +179,7 @@ impl World {
         if !root.has_finalizer() {
             // Leaves come after the finalizer, so that none can be forgotten.
             if !root.plan.leaves.is_empty() {
-                self.record_now(id);
+                self.records.push(Record::Finalizer(id.clone()));
             }
             return None;
         }

@@ -12,7 +12,7 @@ use limen_core::federated::ObjectId;
 use limen_sync::ObjectApi;
 use tokio::task::JoinSet;
 
-use super::World;
+use super::Federation;
 use crate::renewal::{renew, validity};
 use crate::roots::Fate;
 use crate::status;
@@ -25,7 +25,7 @@ const PUT_OFF: Duration = Duration::from_secs(5);
 const RECORDS: usize = 50;
 
 /// What came of asking.
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// Whether a person who deleted a root wanted its leaves to stay.
     Orphaned { root: Arc<ObjectId>, uid: String, orphaned: bool },
     /// A member has a new credential, or why it has none.
@@ -34,12 +34,12 @@ pub(super) enum Answer {
     Records(BTreeMap<ObjectId, Box<str>>),
 }
 
-impl World {
+impl Federation {
     /// Asks what is to be asked.
-    pub(super) fn ask(&mut self, answers: &mut JoinSet<Answer>) {
+    pub(crate) fn ask(&mut self, answers: &mut JoinSet<Answer>) {
         for id in std::mem::take(&mut self.unsure) {
             let Some(root) = self.roots.get(&id) else { continue };
-            let (api, uid) = (self.options.api.clone(), root.uid().to_owned());
+            let (api, uid) = (self.api.clone(), root.uid().to_owned());
             answers.spawn(async move {
                 let orphaned = was_orphaned(&api, &id, &uid).await;
                 Answer::Orphaned { root: id, uid, orphaned }
@@ -65,7 +65,7 @@ impl World {
             let client = member.client.clone().filter(|_| !member.away());
             all &= client.is_some();
             let Some(client) = client else { continue };
-            let (api, cluster) = (self.options.api.clone(), name.clone());
+            let (api, cluster) = (self.api.clone(), name.clone());
             let secret = credentials.name.clone();
             answers.spawn(async move {
                 let outcome = renew(&api, client.client(), &secret).await;
@@ -79,7 +79,7 @@ impl World {
         all
     }
 
-    pub(super) fn answered(&mut self, answer: Answer) {
+    pub(crate) fn answered(&mut self, answer: Answer) {
         match answer {
             Answer::Orphaned { root: id, uid, orphaned } => {
                 let Some(root) = self.roots.get_mut(&id).filter(|root| root.uid() == uid) else {
@@ -103,7 +103,7 @@ impl World {
 }
 
 /// Reads all records of roots, until it can. As text: as values they would take ten times the memory.
-pub(super) async fn records(api: ObjectApi) -> Answer {
+pub(crate) async fn records(api: ObjectApi) -> Answer {
     let kind = status::report_kind();
     loop {
         let mut records = BTreeMap::new();

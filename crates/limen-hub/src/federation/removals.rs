@@ -8,9 +8,10 @@ use limen_core::lifecycle::{Cause, Ledger, Removal, Standing, judge};
 use limen_sync::clock;
 use serde_json::Value;
 
+use super::Federation;
 use super::planning::Outlook;
-use super::{Record, World};
 use crate::clusters::Member;
+use crate::outbox::Record;
 use crate::roots::{Clearance, Root};
 
 /// The ConfigMap in limen-system that keeps the ledger.
@@ -41,7 +42,7 @@ impl LedgerState {
     }
 }
 
-impl World {
+impl Federation {
     /// For each outlook, the members whose leaves may go now.
     pub(super) fn gate(
         &mut self,

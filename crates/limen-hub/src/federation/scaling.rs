@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use limen_core::federated::ObjectId;
 use serde_json::Value;
 
-use super::World;
+use super::Federation;
 
 /// The field that an autoscaler owns.
 const REPLICAS: &str = "/spec/replicas";
@@ -39,7 +39,7 @@ impl Scaling {
     }
 }
 
-impl World {
+impl Federation {
     /// An autoscaler is new or changed: what it was for and what it is for are planned anew.
     pub(super) fn scaling_changed(&mut self, id: &ObjectId) {
         let Some(root) = self.roots.get(id) else { return };

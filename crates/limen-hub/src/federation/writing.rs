@@ -1,41 +1,25 @@
-//! What the federation writes to the hub: each record when it has changed, and only then.
+//! Writes about roots, members, holds and placement policies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-use limen_api::{Cluster, ClusterStatus, Hold, MEMBER_FINALIZER, NAMESPACE, PlacementPolicyStatus};
+use limen_api::{Cluster, Hold, MEMBER_FINALIZER, NAMESPACE};
+use limen_core::compile::Key;
 use limen_core::federated::ObjectId;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use super::holds::HoldWrite;
 use super::removals::LEDGER;
-use super::{FIRST_LOOK, GATHER, PATIENCE, Record, UNDER_WAY, World};
+use super::{FIRST_LOOK, Federation, GATHER, PATIENCE, UNDER_WAY};
 use crate::clusters::{Leaving, Member, condition};
-use crate::outbox::{Letter, Written, finalizers};
+use crate::outbox::root::{RootWrite, Written, finalizers};
+use crate::outbox::{Outcome, Record, Write, absent_is_none, is_conflict};
 use crate::setup::cluster_object;
 use crate::traffic::{Front, RootKind};
 use crate::{policies, roots::Root, status};
 
-/// A finished write.
-pub(super) struct Done {
-    record: Record,
-    outcome: Outcome,
-}
-
-enum Outcome {
-    Root(Written),
-    Hold(kube::Result<Option<Value>>),
-    Ledger(u64, kube::Result<()>),
-    Newer(kube::Result<()>),
-    Member(Box<ClusterStatus>, kube::Result<Option<Value>>),
-    /// The finalizers of a Cluster.
-    MemberHeld(kube::Result<Option<Value>>),
-    Policy(PlacementPolicyStatus, kube::Result<()>),
-}
-
-impl World {
+impl Federation {
     /// A record is to be written as soon as may be.
     pub(super) fn record_now(&mut self, id: &Arc<ObjectId>) {
         self.records.push(Record::Root(id.clone()));
@@ -52,7 +36,7 @@ impl World {
     }
 
     /// Clients reach roots somewhere else, or edges think otherwise of members.
-    pub(super) fn front_changed(&mut self, front: Arc<Front>) {
+    pub(crate) fn front_changed(&mut self, front: Arc<Front>) {
         let before = std::mem::replace(&mut self.front, front);
         let roots: Vec<_> = self
             .roots
@@ -73,56 +57,54 @@ impl World {
     /// The record of the policy that a root goes by, or went by, is to be written.
     pub(super) fn record_policy(&mut self, root: &ObjectId, policy: Option<&str>) {
         if let (Some(namespace), Some(policy)) = (&root.namespace, policy) {
-            let record = Record::Policy((namespace.clone(), policy.to_owned()));
+            let record = Record::PlacementPolicy((namespace.clone(), policy.to_owned()));
             self.records.push_later(record, Instant::now() + UNDER_WAY);
         }
     }
 
-    /// Starts writes that are due.
-    pub(super) fn write(&mut self, writes: &mut JoinSet<Done>) {
-        if self.started.is_none() {
-            return;
-        }
-        while writes.len() < self.options.concurrency
-            && let Some(record) = self.records.pop(Instant::now())
-        {
-            let started = match &record {
-                Record::Root(id) => self.write_root(id, writes),
-                Record::Member(name) => self.write_member(name, writes),
-                Record::Policy(key) => self.write_policy(key, writes),
-                Record::Hold(name) => self.write_hold(name, writes),
-                Record::Ledger => self.write_ledger(writes),
-                Record::Newer => self.write_newer(writes),
-            };
-            if !started {
-                self.records.done(record, false, Instant::now());
-            }
+    /// The write that a record needs, if it needs one.
+    pub(crate) fn write(&mut self, record: &Record) -> Option<Write> {
+        match record {
+            Record::Finalizer(id) => self.write_finalizer(id),
+            Record::Root(id) => self.write_root(id),
+            Record::Member(name) => self.write_member(name),
+            Record::PlacementPolicy(key) => self.write_policy(key),
+            Record::Hold(name) => self.write_hold(name),
+            Record::Ledger => self.write_ledger(),
+            Record::Newer => Some(self.write_newer()),
+            _ => None,
         }
     }
 
-    fn write_root(&mut self, id: &Arc<ObjectId>, writes: &mut JoinSet<Done>) -> bool {
+    /// Leaves do not wait for anything else to be written.
+    fn write_finalizer(&self, id: &Arc<ObjectId>) -> Option<Write> {
+        let root = self.roots.get(id).filter(|root| wants_finalizer(root) && !root.has_finalizer());
+        let root = root?;
+        let finalizers = Some(finalizers(&root.object, true));
+        Some(self.send(id, root, RootWrite { finalizers, ..RootWrite::default() }))
+    }
+
+    fn write_root(&mut self, id: &Arc<ObjectId>) -> Option<Write> {
         let now = limen_sync::clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let Some(root) = self.roots.get(id) else { return false };
+        let root = self.roots.get(id)?;
         if root.is_under_way(PATIENCE) || (self.has_just_started() && self.is_guessing(root)) {
             self.record_later(id);
-            return false;
+            return None;
         }
-        let mut letter = self.letter(id, root, &now);
-        let Some(root) = self.roots.get_mut(id) else { return false };
-        letter.events = std::mem::take(&mut root.events);
-        let empty = letter.finalizers.is_none()
-            && letter.status.is_none()
-            && letter.report.is_none()
-            && letter.events.is_empty();
-        if empty {
-            return false;
-        }
-        let (api, id, object) = (self.options.api.clone(), id.clone(), root.object.clone());
-        writes.spawn(async move {
-            let written = letter.send(&api, &id, &object).await;
-            Done { record: Record::Root(id), outcome: Outcome::Root(written) }
-        });
-        true
+        let mut write = self.root_write(id, root, &now);
+        let root = self.roots.get_mut(id)?;
+        write.events = std::mem::take(&mut root.events);
+        let empty = write.finalizers.is_none()
+            && write.status.is_none()
+            && write.report.is_none()
+            && write.events.is_empty();
+        let root = self.roots.get(id).filter(|_| !empty)?;
+        Some(self.send(id, root, write))
+    }
+
+    fn send(&self, id: &Arc<ObjectId>, root: &Root, write: RootWrite) -> Write {
+        let (api, id, object) = (self.api.clone(), id.clone(), root.object.clone());
+        Box::pin(async move { Outcome::Root(write.send(&api, &id, &object).await) })
     }
 
     /// What an earlier hub wrote is better than what is not known yet.
@@ -160,59 +142,54 @@ impl World {
         }
     }
 
-    fn letter(&self, id: &Arc<ObjectId>, root: &Root, now: &str) -> Letter {
-        let mut letter = Letter::default();
+    fn root_write(&self, id: &Arc<ObjectId>, root: &Root, now: &str) -> RootWrite {
+        let mut write = RootWrite::default();
         let concerned = root.has_finalizer()
             || !root.plan.leaves.is_empty()
             || root.memory.governed.is_some()
             || root.federated.is_err();
         let empty_error = root.federated.as_ref().is_err_and(String::is_empty);
         if !concerned || empty_error {
-            return letter;
+            return write;
         }
-        let comes = !root.being_deleted() && !root.plan.leaves.is_empty();
-        let wanted = !root.finished && (root.has_finalizer() || comes);
-        if wanted != root.has_finalizer() {
-            letter.finalizers = Some(finalizers(&root.object, wanted));
-            // Leaves do not wait for anything else to be written.
-            if wanted {
-                return letter;
-            }
+        match (root.has_finalizer(), wants_finalizer(root)) {
+            // A write of its own.
+            (false, true) => return write,
+            (true, false) => write.finalizers = Some(finalizers(&root.object, false)),
+            _ => {}
         }
         if root.being_deleted() && root.hold.is_none() {
-            return letter;
+            return write;
         }
         // The status of what is no root any more is whoever's it is now.
         let merged = if root.ended { None } else { status::merged(root) };
-        letter.status = merged.map(|status| self.front.shown(id, status)).filter(|status| {
+        write.status = merged.map(|status| self.front.shown(id, status)).filter(|status| {
             root.written_status.as_ref() != Some(status) && root.object["status"] != *status
         });
-        letter.report = status::report(id, root, &self.members, self.front.trouble(id), now);
-        letter.known = root.written_report.is_some();
-        letter
+        write.report = status::report(id, root, &self.members, self.front.trouble(id), now);
+        write.known = root.written_report.is_some();
+        write
     }
 
-    fn write_member(&mut self, name: &Arc<str>, writes: &mut JoinSet<Done>) -> bool {
-        let Some(member) = self.members.get(name) else { return false };
+    fn write_member(&mut self, name: &Arc<str>) -> Option<Write> {
+        let member = self.members.get(name)?;
         if let Some(finalizers) = self.member_finalizers(name, member) {
             let version = member.cluster.metadata.resource_version.clone();
             let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
-            let (api, record) = (self.options.api.clone(), Record::Member(name.clone()));
+            let api = self.api.clone();
             let id = cluster_object("limen.dev/v1alpha1", "Cluster", "clusters", name);
-            writes.spawn(async move {
-                let written = api.merge(&id, "", &patch).await;
-                Done { record, outcome: Outcome::MemberHeld(absent_is_none(written)) }
-            });
-            return true;
+            return Some(Box::pin(async move {
+                Outcome::Object(absent_is_none(api.merge(&id, "", &patch).await))
+            }));
         }
         // An absence that is not judged yet stays on record.
         if member.returned_unjudged() {
             self.record_member(name);
-            return false;
+            return None;
         }
         if self.has_just_started() && member.written.is_some() && !member.is_looked_at() {
             self.record_member(name);
-            return false;
+            return None;
         }
         let mut status = member.status(limen_sync::clock::now());
         if let Some(newer) = &self.newer {
@@ -239,13 +216,12 @@ impl World {
             status.conditions.push(member.let_go(roots, known, limen_sync::clock::now()));
         }
         if member.written.as_ref() == Some(&status) {
-            return false;
+            return None;
         }
-        let api = self.options.api.clone();
+        let api = self.api.clone();
         let id = cluster_object("limen.dev/v1alpha1", "Cluster", "clusters", name);
-        let record = Record::Member(name.clone());
         let version = member.cluster.metadata.resource_version.clone();
-        writes.spawn(async move {
+        Some(Box::pin(async move {
             let mut value = serde_json::to_value(&status).unwrap_or_default();
             // A merge patch leaves alone what it does not name.
             for field in ["tombstones", "missingKinds"] {
@@ -255,13 +231,12 @@ impl World {
             }
             let patch = json!({"metadata": {"resourceVersion": version}, "status": value});
             let written = absent_is_none(api.merge(&id, "/status", &patch).await);
-            Done { record, outcome: Outcome::Member(Box::new(status), written) }
-        });
-        true
+            Outcome::Member(Box::new(status), written)
+        }))
     }
 
-    fn write_policy(&mut self, key: &(String, String), writes: &mut JoinSet<Done>) -> bool {
-        let Some(policy) = self.policies.get(key) else { return false };
+    fn write_policy(&self, key: &Key) -> Option<Write> {
+        let policy = self.policies.get(key)?;
         let (namespace, name) = key;
         let by = |(id, root): &(&Arc<ObjectId>, &Root)| {
             id.namespace.as_ref() == Some(namespace) && root.policy.as_ref() == Some(name)
@@ -269,9 +244,9 @@ impl World {
         let roots = self.roots.iter().filter(by).count();
         let status = policies::status(policy, roots, limen_sync::clock::now());
         if policy.status.as_ref() == Some(&status) {
-            return false;
+            return None;
         }
-        let (api, record) = (self.options.api.clone(), Record::Policy(key.clone()));
+        let api = self.api.clone();
         let id = ObjectId {
             kind: limen_api::kind((
                 "limen.dev/v1alpha1",
@@ -282,20 +257,17 @@ impl World {
             namespace: Some(namespace.clone()),
             name: name.clone(),
         };
-        writes.spawn(async move {
+        Some(Box::pin(async move {
             let written = api.merge(&id, "/status", &json!({"status": status})).await;
-            let written = absent_is_fine(written);
-            Done { record, outcome: Outcome::Policy(status, written) }
-        });
-        true
+            Outcome::PlacementPolicy(status, absent_is_none(written))
+        }))
     }
 
-    fn write_hold(&mut self, name: &Arc<str>, writes: &mut JoinSet<Done>) -> bool {
-        let Some(write) = self.holds.write(name) else { return false };
-        let api = self.options.api.clone();
+    fn write_hold(&mut self, name: &Arc<str>) -> Option<Write> {
+        let write = self.holds.write(name)?;
+        let api = self.api.clone();
         let id = cluster_object("limen.dev/v1alpha1", "Hold", "holds", name);
-        let record = Record::Hold(name.clone());
-        writes.spawn(async move {
+        Some(Box::pin(async move {
             let written = match write {
                 HoldWrite::Create(hold) => {
                     let object = serde_json::to_value(&hold).unwrap_or_default();
@@ -311,30 +283,25 @@ impl World {
                 }
                 HoldWrite::Delete { uid } => api.delete(&id, &uid).await.map(|()| None),
             };
-            Done { record, outcome: Outcome::Hold(written) }
-        });
-        true
+            Outcome::Object(written)
+        }))
     }
 
     /// Tells people, on the namespace limen-system, which newer state members carry.
-    fn write_newer(&mut self, writes: &mut JoinSet<Done>) -> bool {
+    fn write_newer(&self) -> Write {
         let mark = self.newer.as_ref().map(|newer| newer.mark.to_string());
         let cluster = self.newer.as_ref().map(|newer| newer.cluster.to_string());
         let patch = json!({"metadata": {"annotations": {
             "limen.dev/newer-mark": mark, "limen.dev/newer-mark-cluster": cluster}}});
         let id = cluster_object("v1", "Namespace", "namespaces", NAMESPACE);
-        let api = self.options.api.clone();
-        writes.spawn(async move {
-            let written = api.merge(&id, "", &patch).await.map(drop);
-            Done { record: Record::Newer, outcome: Outcome::Newer(written) }
-        });
-        true
+        let api = self.api.clone();
+        Box::pin(async move { Outcome::Object(api.merge(&id, "", &patch).await.map(Some)) })
     }
 
-    fn write_ledger(&mut self, writes: &mut JoinSet<Done>) -> bool {
+    fn write_ledger(&self) -> Option<Write> {
         let version = self.ledger.version;
         if version <= self.ledger.written {
-            return false;
+            return None;
         }
         let ledger = serde_json::to_string(&self.ledger.ledger).unwrap_or_default();
         let id = ObjectId {
@@ -345,21 +312,25 @@ impl World {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": LEDGER, "namespace": NAMESPACE}, "data": {"ledger": ledger}});
-        let api = self.options.api.clone();
-        writes.spawn(async move {
-            let written = api.apply(&id, &object).await.map(drop);
-            Done { record: Record::Ledger, outcome: Outcome::Ledger(version, written) }
-        });
-        true
+        let api = self.api.clone();
+        Some(Box::pin(
+            async move { Outcome::Ledger(version, api.apply(&id, &object).await.map(Some)) },
+        ))
     }
 
-    pub(super) fn written(&mut self, done: Done) {
-        let failed = match (&done.record, done.outcome) {
-            (Record::Root(id), Outcome::Root(written)) => self.root_written(id, written),
-            (Record::Member(name), Outcome::MemberHeld(Ok(object))) => {
+    /// Takes the result of a write. Returns whether it failed.
+    pub(crate) fn written(&mut self, record: &Record, outcome: Outcome) -> bool {
+        match (record, outcome) {
+            (Record::Root(id) | Record::Finalizer(id), Outcome::Root(written)) => {
+                let failed = self.root_written(id, written);
+                if !failed {
+                    self.record_later(id);
+                }
+                return failed;
+            }
+            (Record::Member(name), Outcome::Object(Ok(object))) => {
                 self.member_written(name, object);
                 self.record_member(name);
-                false
             }
             (Record::Member(name), Outcome::Member(status, Ok(object))) => {
                 if let Some(member) = self.members.get_mut(name) {
@@ -370,62 +341,36 @@ impl World {
                 let deleting = self.roots.iter().filter(|(_, root)| root.being_deleted());
                 let deleting: Vec<_> = deleting.map(|(id, _)| id.clone()).collect();
                 self.dirty.extend(deleting);
-                false
             }
-            (
-                Record::Member(_),
-                Outcome::Member(_, Err(error)) | Outcome::MemberHeld(Err(error)),
-            ) if is_conflict(&error) => true,
-            (
-                Record::Member(name),
-                Outcome::Member(_, Err(error)) | Outcome::MemberHeld(Err(error)),
-            ) => {
-                tracing::warn!(cluster = %name, %error, "cannot write a Cluster; retrying");
-                true
-            }
-            (Record::Policy(key), Outcome::Policy(status, Ok(()))) => {
+            (Record::PlacementPolicy(key), Outcome::PlacementPolicy(status, Ok(_))) => {
                 if let Some(policy) = self.policies.get_mut(key) {
                     policy.status = Some(status);
                 }
-                false
             }
-            (Record::Hold(name), Outcome::Hold(Ok(object))) => {
+            (Record::Hold(name), Outcome::Object(Ok(object))) => {
                 match object.map(serde_json::from_value::<Hold>) {
                     Some(Ok(hold)) => self.hold_written(hold),
                     Some(Err(error)) => tracing::warn!(%error, "cannot read back Hold {name}"),
                     None => self.hold_gone(name),
                 }
                 self.write_holds();
-                false
             }
-            (Record::Hold(name), Outcome::Hold(Err(error))) => {
-                tracing::warn!(hold = %name, %error, "cannot write a Hold; retrying");
-                true
+            (Record::Ledger, Outcome::Ledger(version, Ok(_))) => self.ledger_written(version),
+            (
+                record,
+                Outcome::Object(Err(error))
+                | Outcome::Member(_, Err(error))
+                | Outcome::Ledger(_, Err(error))
+                | Outcome::PlacementPolicy(_, Err(error)),
+            ) => {
+                if !is_conflict(&error) {
+                    tracing::warn!(?record, %error, "cannot write to the hub; retrying");
+                }
+                return true;
             }
-            (Record::Ledger, Outcome::Ledger(version, Ok(()))) => {
-                self.ledger_written(version);
-                false
-            }
-            (Record::Ledger, Outcome::Ledger(_, Err(error))) => {
-                tracing::warn!(%error, "cannot write the ledger of removals; retrying");
-                true
-            }
-            (Record::Newer, Outcome::Newer(Err(error))) => {
-                tracing::warn!(%error, "cannot annotate the namespace {NAMESPACE}; retrying");
-                true
-            }
-            (Record::Policy((namespace, name)), Outcome::Policy(_, Err(error))) => {
-                tracing::warn!(namespace, name, %error, "the status of a policy cannot be written");
-                true
-            }
-            _ => false,
-        };
-        self.records.done(done.record.clone(), failed, Instant::now());
-        if let Record::Root(id) = &done.record
-            && !failed
-        {
-            self.record_later(id);
+            _ => {}
         }
+        false
     }
 
     /// The Cluster as a write left it, unless the watch has told more already.
@@ -437,7 +382,7 @@ impl World {
             version.and_then(|version| version.parse::<u64>().ok())
         };
         if version(&cluster) > version(&member.cluster) {
-            member.cluster = cluster;
+            member.cluster = Arc::new(cluster);
         }
     }
 
@@ -475,12 +420,13 @@ impl World {
         }
         // No need to wait until the watch tells, unless that has told more already.
         if let Some(object) = written.object.filter(|object| !root.is_newer_than(object)) {
-            self.root_changed(id, object);
+            self.root_changed(id, Arc::new(object));
         }
         match written.error {
-            Some(kube::Error::Api(status)) if status.code == 409 => true,
             Some(error) => {
-                tracing::warn!(root = %id, %error, "a record cannot be written; trying again");
+                if !is_conflict(&error) {
+                    tracing::warn!(root = %id, %error, "cannot write to the hub; retrying");
+                }
                 true
             }
             None => false,
@@ -488,21 +434,8 @@ impl World {
     }
 }
 
-fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 409)
-}
-
-fn absent_is_none(written: kube::Result<Value>) -> kube::Result<Option<Value>> {
-    match written {
-        Err(error) if limen_sync::is_absent(&error) => Ok(None),
-        other => other.map(Some),
-    }
-}
-
-/// What is gone needs no record.
-fn absent_is_fine(written: kube::Result<serde_json::Value>) -> kube::Result<()> {
-    match written {
-        Err(error) if limen_sync::is_absent(&error) => Ok(()),
-        other => other.map(drop),
-    }
+/// Whether a root is to have our finalizer: while members may have leaves of it, or are to get some.
+fn wants_finalizer(root: &Root) -> bool {
+    let comes = !root.being_deleted() && !root.plan.leaves.is_empty();
+    !root.finished && (root.has_finalizer() || comes)
 }

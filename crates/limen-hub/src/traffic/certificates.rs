@@ -11,6 +11,7 @@
 //! a Secret is kept here: it is read when it is copied.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use limen_api::{COPY_OF, COPY_VERSION, GATEWAYS};
 use limen_core::compile::Key;
@@ -18,8 +19,8 @@ use limen_core::federated::ObjectId;
 use limen_sync::ObjectApi;
 use serde_json::{Value, json};
 
-use super::World;
-use super::writing::Record;
+use super::Traffic;
+use crate::outbox::Record;
 
 /// What gateways use of a Secret.
 const PARTS: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
@@ -105,7 +106,7 @@ pub(super) enum Task {
     Drop(ObjectId, String),
 }
 
-impl World {
+impl Traffic {
     /// A GlobalIngress, of whomever, names these Secrets of its namespace.
     pub(super) fn secrets_named(&mut self, global: &Key, names: impl Iterator<Item = String>) {
         let secrets = names.map(|name| (global.0.clone(), name)).collect();
@@ -115,7 +116,7 @@ impl World {
     }
 
     /// A Secret that no member's credential is in has changed.
-    pub(super) fn secret_changed(&mut self, key: Key, object: &Value) {
+    pub(crate) fn secret_changed(&mut self, key: Key, object: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let metadata = &object["metadata"];
         if key.0 != GATEWAYS {
@@ -137,7 +138,7 @@ impl World {
     }
 
     /// Such a Secret is gone.
-    pub(super) fn secret_gone(&mut self, key: &Key) {
+    pub(crate) fn secret_gone(&mut self, key: &Key) {
         if key.0 != GATEWAYS {
             self.certificates.versions.remove(key);
             self.users_dirty(key);
@@ -153,11 +154,11 @@ impl World {
 
     /// Whether clients can use the roots that name a Secret may have changed.
     fn users_dirty(&mut self, secret: &Key) {
-        if !self.complete() {
+        if !self.complete {
             return;
         }
         for global in self.certificates.users_of(secret) {
-            self.dirty.extend(super::news::roots_of(&global));
+            self.dirty.extend(super::roots_of(&global).map(Arc::new));
         }
     }
 
@@ -178,7 +179,7 @@ impl World {
     }
 
     fn look_at_copy(&mut self, secret: Key) {
-        if self.complete() && self.certificates.task(&secret).is_some() {
+        if self.complete && self.certificates.task(&secret).is_some() {
             self.records.push(Record::Certificate(secret));
         }
     }

@@ -1,18 +1,19 @@
 //! From a dirty root to what it compiles to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use limen_core::compile::{
     Claim, Compiled, HOST_ANNOTATION, Key, Policy, Remarks, Root, Standing, Unproven, compile,
     generated_host,
 };
+use limen_core::federated::ObjectId;
 use limen_core::global::Global;
 use serde_json::Value;
 
 use super::serving::{Answered, Facts, answer};
-use super::writing::Record;
-use super::{BATCH, RootId, RootKind, World, now};
+use super::{BATCH, RootKind, Traffic, global_key, now, root_kind};
+use crate::outbox::Record;
 use crate::roots::Draft;
 
 /// A root that the hub knows.
@@ -37,9 +38,13 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn new(object: Value, root: Result<Root, String>, domain: Option<&str>) -> Self {
+    pub(super) fn new(
+        object: Arc<Value>,
+        root: Result<Root, String>,
+        domain: Option<&str>,
+    ) -> Self {
         let mut known = Self {
-            object: Arc::new(object),
+            object,
             root,
             in_force: None,
             wants_host: None,
@@ -94,16 +99,16 @@ impl Known {
     }
 }
 
-impl World {
+impl Traffic {
     /// A root is new or changed.
-    pub(super) fn remember(&mut self, id: RootId, known: Known) {
+    pub(super) fn remember(&mut self, id: Arc<ObjectId>, known: Known) {
         self.prove = true;
         if let Ok(root) = &known.root {
             let rivals = self.claims.add(root);
             self.claimants_dirty(&rivals);
         }
         if known.wants_host.is_some() {
-            self.records.push(Record::Root(id.clone()));
+            self.records.push(Record::Route(id.clone()));
         }
         self.roots.insert(id.clone(), known);
         self.keep_in_force(&id);
@@ -113,11 +118,11 @@ impl World {
 
     /// What is not understood keeps its claim to what is written of it, or else somebody else would
     /// get what it still serves.
-    pub(super) fn keep_in_force(&mut self, id: &RootId) {
+    pub(super) fn keep_in_force(&mut self, id: &Arc<ObjectId>) {
         let Some(known) = self.roots.get_mut(id).filter(|known| known.root.is_err()) else {
             return;
         };
-        let written = self.globals.get(&id.global());
+        let written = self.globals.get(&global_key(id));
         let written =
             written.filter(|written| known.object["metadata"]["uid"] == *written.root_uid);
         let now = written.map(|written| in_force(id, &known.object, &written.global));
@@ -136,13 +141,13 @@ impl World {
     }
 
     /// A root is gone, or about to be known anew.
-    pub(super) fn forget(&mut self, id: &RootId) {
+    pub(super) fn forget(&mut self, id: &ObjectId) {
         self.unindex(id);
         let Some(known) = self.roots.remove(id) else { return };
         self.prove = true;
         self.compiled_to(id, known.compiled.as_ref(), None);
-        if id.kind == RootKind::Ingress && !known.remarks.is_empty() {
-            Arc::make_mut(&mut self.troubled).remove(&(id.namespace.clone(), id.name.clone()));
+        if root_kind(id) == RootKind::Ingress && !known.remarks.is_empty() {
+            Arc::make_mut(&mut self.troubled).remove(&id_key(id));
             self.publish = true;
         }
         if let Some(root) = known.claimed() {
@@ -152,14 +157,14 @@ impl World {
     }
 
     fn claimants_dirty(&mut self, claims: &BTreeSet<Claim>) {
-        self.dirty.extend(claims.iter().map(claimant));
+        self.dirty.extend(claims.iter().map(claimant).map(Arc::new));
     }
 
     /// How good a claim to a host is.
     pub(super) fn standing(&self, claim: &Claim, host: &str) -> Standing {
         let Some(proving) = &self.proving else { return Standing::Proven };
         let id = claimant(claim);
-        match proving.proofs.proof(&id.namespace, host) {
+        match proving.proofs.proof(claim.root().1, host) {
             Some(proof) if !proving.is_found(&proof) => match self.serves(&id, host) {
                 // It may well have been proven before this hub began to ask.
                 true if !proving.is_answered(&proof) => Standing::Proven,
@@ -171,22 +176,22 @@ impl World {
     }
 
     /// Whether a host is written into what a root has compiled to.
-    fn serves(&self, id: &RootId, host: &str) -> bool {
+    fn serves(&self, id: &ObjectId, host: &str) -> bool {
         let root = self.roots.get(id).and_then(Known::claimed);
-        let (Some(root), Some(written)) = (root, self.globals.get(&id.global())) else {
+        let (Some(root), Some(written)) = (root, self.globals.get(&global_key(id))) else {
             return false;
         };
         written.root_uid == root.uid && written.global.rules.iter().any(|rule| rule.host == host)
     }
 
     /// Notes what a root leads to, so that news of that find it.
-    pub(super) fn index(&mut self, id: &RootId) {
+    pub(super) fn index(&mut self, id: &Arc<ObjectId>) {
         let Some(Known { root: Ok(root), .. }) = self.roots.get(id) else { return };
         let mut services: BTreeSet<Key> = root.services().collect();
         let ingresses: BTreeSet<Key> = root.ingresses().collect();
-        if let Some((_, policy)) = self.policy_of(id) {
+        if let (Some((_, policy)), Some(namespace)) = (self.policy_of(id), &id.namespace) {
             let others = policy.groups.iter().filter_map(|group| group.service.clone());
-            services.extend(others.map(|name| (id.namespace.clone(), name)));
+            services.extend(others.map(|name| (namespace.clone(), name)));
         }
         for key in services {
             self.by_service.entry(key).or_default().insert(id.clone());
@@ -196,7 +201,7 @@ impl World {
         }
     }
 
-    fn unindex(&mut self, id: &RootId) {
+    fn unindex(&mut self, id: &ObjectId) {
         let Some(Known { root: Ok(root), .. }) = self.roots.get(id) else { return };
         for key in root.services() {
             remove(&mut self.by_service, &key, id);
@@ -214,7 +219,7 @@ impl World {
         }
     }
 
-    fn compile_root(&mut self, id: &RootId) {
+    fn compile_root(&mut self, id: &Arc<ObjectId>) {
         let Some(known) = self.roots.get(id) else { return };
         // What is being deleted serves until it is gone.
         if known.being_deleted() || known.wants_host.is_some() {
@@ -227,7 +232,7 @@ impl World {
                 return self.remark(id, vec![error]);
             }
         };
-        let (key, time) = (id.global(), now());
+        let (key, time) = (global_key(id), now());
         if self.foreign.contains(&key) {
             let text = format!("a GlobalIngress {} of somebody else is in the way", key.1);
             return self.remark(id, vec![text]);
@@ -308,7 +313,7 @@ impl World {
     /// A root compiles to something else: others are told of it only where it matters to them.
     fn compiled_to(
         &mut self,
-        id: &RootId,
+        id: &ObjectId,
         before: Option<&Arc<Global>>,
         now: Option<&Arc<Global>>,
     ) {
@@ -320,22 +325,24 @@ impl World {
             return;
         }
         // A member without a load balancer is not unwell for want of it.
-        if id.kind != RootKind::Service {
+        if root_kind(id) != RootKind::Service {
             let (before, now) = (before.map(Arc::as_ref), now.map(Arc::as_ref));
             self.publish |= self.endpoints.replace(before, now);
         }
         if before.is_some() != now.is_some() {
-            match id.kind {
+            match root_kind(id) {
                 RootKind::Ingress => self.serve(id, now.is_some()),
-                RootKind::FederatedIngress => self.records.push(Record::Root(id.clone())),
+                RootKind::FederatedIngress => {
+                    self.records.push(Record::Route(Arc::new(id.clone())))
+                }
                 RootKind::Service => {}
             }
         }
     }
 
     /// An Ingress has begun or ceased to be served, or got another host.
-    pub(super) fn serve(&mut self, id: &RootId, served: bool) {
-        let key = (id.namespace.clone(), id.name.clone());
+    pub(super) fn serve(&mut self, id: &ObjectId, served: bool) {
+        let key = id_key(id);
         let all = Arc::make_mut(&mut self.served);
         if served {
             let host = self.roots.get(id).and_then(Known::made_host);
@@ -347,7 +354,7 @@ impl World {
     }
 
     /// Says what a person should know, once.
-    fn remark(&mut self, id: &RootId, remarks: Vec<String>) {
+    fn remark(&mut self, id: &Arc<ObjectId>, remarks: Vec<String>) {
         let Some(known) = self.roots.get_mut(id) else { return };
         if known.remarks == remarks {
             return;
@@ -358,8 +365,8 @@ impl World {
             }
         }
         known.remarks = remarks;
-        if id.kind == RootKind::Ingress {
-            let key = (id.namespace.clone(), id.name.clone());
+        if root_kind(id) == RootKind::Ingress {
+            let key = id_key(id);
             let troubled = Arc::make_mut(&mut self.troubled);
             match known.remarks.is_empty() {
                 true => drop(troubled.remove(&key)),
@@ -367,14 +374,14 @@ impl World {
             }
             self.publish = true;
         }
-        self.records.push(Record::Root(id.clone()));
-        self.records.push(Record::Global(id.global()));
+        self.records.push(Record::Route(id.clone()));
+        self.records.push(Record::Global(global_key(id)));
     }
 }
 
 /// What a root asked for that compiled to this, as far as others are concerned.
-fn in_force(id: &RootId, object: &Value, global: &Global) -> Root {
-    let kind = id.object().kind;
+fn in_force(id: &ObjectId, object: &Value, global: &Global) -> Root {
+    let kind = &id.kind;
     Root {
         rules: global.rules.clone(),
         default_backend: global.default_backend.clone(),
@@ -384,16 +391,21 @@ fn in_force(id: &RootId, object: &Value, global: &Global) -> Root {
 }
 
 /// The root that claims something.
-fn claimant(claim: &Claim) -> RootId {
+fn claimant(claim: &Claim) -> ObjectId {
     let (kind, namespace, name) = claim.root();
     let kind = match kind {
         "Ingress" => RootKind::Ingress,
         _ => RootKind::FederatedIngress,
     };
-    RootId { kind, namespace: namespace.to_owned(), name: name.to_owned() }
+    kind.object(namespace, name)
 }
 
-fn remove(index: &mut std::collections::BTreeMap<Key, BTreeSet<RootId>>, key: &Key, id: &RootId) {
+/// Namespace and name of a root.
+fn id_key(id: &ObjectId) -> Key {
+    (id.namespace.clone().unwrap_or_default(), id.name.clone())
+}
+
+fn remove(index: &mut BTreeMap<Key, BTreeSet<Arc<ObjectId>>>, key: &Key, id: &ObjectId) {
     if let Some(ids) = index.get_mut(key) {
         ids.remove(id);
         if ids.is_empty() {

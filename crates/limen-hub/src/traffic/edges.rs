@@ -11,10 +11,9 @@ use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
 use limen_core::serving::GatewayLiveness;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
-use super::writing::Record;
-use super::{RootKind, World, now};
+use super::{RootKind, Traffic, now, root_kind};
+use crate::outbox::Record;
 
 /// For so many seconds a way in stays well although no edge speaks of it any more: a gateway that
 /// is restarted is no news of the clusters, and every compiled root would be written twice.
@@ -22,7 +21,7 @@ const REMEMBERED: i64 = 120;
 
 /// Where clients reach roots, and how members are as edges and endpoints show it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Front {
+pub(crate) struct Front {
     /// Names and addresses of the gateways.
     addresses: BTreeSet<String>,
     /// Ingresses that gateways serve, with the host that was made for them.
@@ -31,18 +30,6 @@ pub struct Front {
     troubled: Arc<BTreeMap<Key, String>>,
     /// Whether ways in answer, and whether anything is ready behind them.
     verdicts: BTreeMap<String, (TimedVerdict, TimedVerdict)>,
-}
-
-/// The next news of a front; never, when there is none.
-pub(crate) async fn changed(front: &mut Option<watch::Receiver<Arc<Front>>>) -> Option<Arc<Front>> {
-    let Some(receiver) = front else { return std::future::pending().await };
-    match receiver.changed().await {
-        Ok(()) => Some(receiver.borrow_and_update().clone()),
-        Err(_) => {
-            *front = None;
-            None
-        }
-    }
 }
 
 impl Front {
@@ -108,7 +95,7 @@ pub(super) fn fresh_reports<'a>(
     edges.iter().filter(move |(name, _)| fresh(name)).filter_map(|(_, edge)| edge.status.as_ref())
 }
 
-impl World {
+impl Traffic {
     pub(super) fn edge_changed(&mut self, name: String, edge: Edge) {
         let before = self.edges.get(&name);
         self.publish |= before.is_none_or(|before| before.spec != edge.spec);
@@ -186,19 +173,19 @@ impl World {
         self.dirty.extend(concerned);
     }
 
-    /// Tells others where clients reach roots, and how members are.
-    pub(super) fn publish_front(&mut self) {
+    /// The front, if it has changed since it was last asked for and nothing is dirty.
+    pub(super) fn publish_front(&mut self) -> Option<Arc<Front>> {
         if !self.dirty.is_empty() || !std::mem::take(&mut self.publish) {
-            return;
+            return None;
         }
-        let before = self.front.borrow().clone();
+        let before = self.front.clone();
         let live = self.live.iter().filter_map(|name| self.edges.get(name));
         let addresses: BTreeSet<_> = live.flat_map(|edge| edge.spec.addresses.clone()).collect();
         if addresses != before.addresses {
-            let listed = self.roots.keys().filter(|id| id.kind == RootKind::FederatedIngress);
-            listed.for_each(|id| self.records.push(Record::Root(id.clone())));
+            let listed = self.roots.keys().filter(|id| root_kind(id) == RootKind::FederatedIngress);
+            listed.for_each(|id| self.records.push(Record::Route(id.clone())));
         }
-        let verdicts = self.links.keys().map(|name| {
+        let verdicts = self.clusters.keys().map(|name| {
             let old = before.verdicts.get(&**name).cloned().or_else(|| self.written_verdicts(name));
             let edge = reachable(&self.judged, name);
             let edge = timed(edge.verdict, old.as_ref().map(|old| &old.0), edge.since);
@@ -212,21 +199,21 @@ impl World {
             troubled: self.troubled.clone(),
             verdicts: verdicts.collect(),
         });
-        self.front.send_if_modified(|now| {
-            let modified = **now != *front;
-            *now = front;
-            modified
-        });
+        if *front == *before {
+            return None;
+        }
+        self.front = front.clone();
+        Some(front)
     }
 
     /// The verdicts that were written last, perhaps by a hub before this one.
     fn written_verdicts(&self, name: &str) -> Option<(TimedVerdict, TimedVerdict)> {
-        let verdicts = self.links.get(name)?.cluster.status.as_ref()?.verdicts.clone()?;
+        let verdicts = self.clusters.get(name)?.status.as_ref()?.verdicts.clone()?;
         Some((verdicts.edge, verdicts.endpoints))
     }
 
     /// Where clients reach what gateways serve.
     pub(super) fn gateway_addresses(&self) -> BTreeSet<String> {
-        self.front.borrow().addresses.clone()
+        self.front.addresses.clone()
     }
 }

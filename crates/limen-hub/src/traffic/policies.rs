@@ -1,16 +1,18 @@
 //! Which policy is in force for which root, and how far canaries are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use limen_api::{TrafficPolicy, TrafficPolicyStatus};
 use limen_core::compile::{
     Answers, Figures, Key, Phase, Policy, Progress, conflicting_policy, governing_policy,
 };
+use limen_core::federated::ObjectId;
 
 use super::edges::fresh_reports;
-use super::writing::Record;
-use super::{RootId, RootKind, World, now};
+use super::{Traffic, global_key, now};
+use crate::outbox::Record;
 
 /// A policy that the hub knows.
 pub(super) struct KnownPolicy {
@@ -52,7 +54,7 @@ impl KnownPolicy {
     }
 }
 
-impl World {
+impl Traffic {
     pub(super) fn policy_changed(&mut self, key: Key, object: TrafficPolicy) {
         let status = object.status.clone().unwrap_or_default();
         let known = self.policies.get_mut(&key);
@@ -76,14 +78,14 @@ impl World {
 
     /// Decides which policies are in force. What cannot be leaves the last that could in place.
     pub(super) fn judge_policies(&mut self) {
-        if !self.complete() {
+        if !self.complete {
             return;
         }
         let mut concerned = Vec::new();
         let keys: Vec<Key> = self.policies.keys().cloned().collect();
         for key in keys {
             let rival = self.older_rival(&key);
-            let names = self.links.keys().map(|name| &**name);
+            let names = self.clusters.keys().map(|name| &**name);
             let Some(known) = self.policies.get_mut(&key) else { continue };
             let spec = &known.object.spec.policy;
             let problem = match (rival, spec.check(names)) {
@@ -110,7 +112,7 @@ impl World {
                 concerned.push(key.0.clone());
             }
             if known.object.status.as_ref() != Some(&known.status()) {
-                self.records.push(Record::Policy(key));
+                self.records.push(Record::TrafficPolicy(key));
             }
         }
         for namespace in concerned {
@@ -132,8 +134,8 @@ impl World {
     }
 
     fn namespace_dirty(&mut self, namespace: &str) {
-        let inside: Vec<RootId> =
-            self.roots.keys().filter(|id| id.namespace == namespace).cloned().collect();
+        let inside = |id: &&Arc<ObjectId>| id.namespace.as_deref() == Some(namespace);
+        let inside: Vec<_> = self.roots.keys().filter(inside).cloned().collect();
         for id in inside {
             // A policy may name other Services for its groups.
             self.index(&id);
@@ -142,17 +144,14 @@ impl World {
     }
 
     /// The policy in force for a root: its own, or else that of its namespace.
-    pub(super) fn policy_of(&self, id: &RootId) -> Option<(Key, &Policy)> {
-        let kind = match id.kind {
-            RootKind::Ingress => "Ingress",
-            RootKind::FederatedIngress => "FederatedIngress",
-            RootKind::Service => "Service",
-        };
+    pub(super) fn policy_of(&self, id: &ObjectId) -> Option<(Key, &Policy)> {
+        let kind = id.kind.kind.as_str();
+        let namespace = id.namespace.as_deref().unwrap_or_default();
         let here = self
-            .policies_in(&id.namespace)
+            .policies_in(namespace)
             .filter_map(|(_, known)| Some(known.object.candidate_of(known.in_force.as_ref()?)));
         let found = governing_policy(here, |target| target.kind == kind && target.name == id.name)?;
-        let key = (id.namespace.clone(), found.name.to_owned());
+        let key = (namespace.to_owned(), found.name.to_owned());
         let policy = self.policies.get(&key)?.in_force.as_ref()?;
         Some((key, policy))
     }
@@ -198,7 +197,7 @@ impl World {
         }
         for key in moved {
             self.namespace_dirty(&key.0);
-            self.records.push(Record::Policy(key));
+            self.records.push(Record::TrafficPolicy(key));
         }
     }
 
@@ -213,9 +212,12 @@ impl World {
             .filter(|(_, known)| has_canary(known))
             .map(|(key, _)| &key.0)
             .collect();
-        let roots = self.roots.keys().filter(|id| namespaces.contains(&id.namespace));
+        let roots = self
+            .roots
+            .keys()
+            .filter(|id| id.namespace.as_ref().is_some_and(|name| namespaces.contains(name)));
         let governed = roots.filter_map(|id| {
-            let (namespace, name) = id.global();
+            let (namespace, name) = global_key(id);
             Some((format!("{namespace}/{name}"), self.policy_of(id)?.0))
         });
         governed.collect()

@@ -6,7 +6,7 @@ use limen_api::TrafficPolicy;
 use limen_core::compile::{TargetReference, governing_policy};
 
 use super::asking::AskError;
-use super::{RootId, RootKind};
+use super::{RootKind, global_key};
 
 /// Why a proposed policy would not be in force for a compiled root, as namespace/name, if so.
 pub async fn hindrance(
@@ -55,7 +55,6 @@ fn is_root(target: &TargetReference, namespace: &str, global: &str) -> bool {
         "Service" => RootKind::Service,
         _ => return false,
     };
-    let root = RootId { kind, namespace: namespace.to_owned(), name: target.name.clone() };
-    let (namespace, name) = root.global();
+    let (namespace, name) = global_key(&kind.object(namespace, &target.name));
     global == format!("{namespace}/{name}")
 }

@@ -11,8 +11,8 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use super::Traffic;
 use super::compiling::Known;
-use super::{RootId, World};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -22,17 +22,8 @@ const TXT: u16 = 16;
 const NO_ERROR: u8 = 0;
 const NO_SUCH_NAME: u8 = 3;
 
-/// How hosts outside the managed domain are proven.
-#[derive(Clone, Debug)]
-pub struct VerifyHosts {
-    /// What the hub is called in proofs; nobody else's.
-    pub hub: String,
-    /// Who is asked for the records.
-    pub resolver: SocketAddr,
-}
-
 /// What is being proven.
-pub(super) struct Proving {
+pub(crate) struct Proving {
     pub(super) proofs: Proofs,
     resolver: SocketAddr,
     found: BTreeSet<Proof>,
@@ -43,20 +34,22 @@ pub(super) struct Proving {
 }
 
 /// What came of looking for a proof.
-pub(super) struct Looked {
+pub(crate) struct Looked {
     pub(super) proof: Proof,
     pub(super) found: bool,
 }
 
 impl Proving {
-    pub(super) fn new(
-        how: &VerifyHosts,
+    /// Asks a resolver for proofs that name the hub.
+    pub(crate) fn new(
+        hub: String,
+        resolver: SocketAddr,
         domain: Option<String>,
         tell: mpsc::Sender<Looked>,
     ) -> Self {
         Self {
-            proofs: Proofs { hub: how.hub.clone(), domain },
-            resolver: how.resolver,
+            proofs: Proofs { hub, domain },
+            resolver,
             found: BTreeSet::new(),
             missed: BTreeSet::new(),
             asking: BTreeMap::new(),
@@ -99,7 +92,7 @@ impl Drop for Proving {
     }
 }
 
-impl World {
+impl Traffic {
     /// Asks for what roots need, if some have come, gone or changed.
     pub(super) fn look_for_proofs(&mut self) {
         let Some(proving) = self.proving.as_mut().filter(|_| std::mem::take(&mut self.prove))
@@ -112,10 +105,10 @@ impl World {
     }
 
     /// A record is there, or is not there yet.
-    pub(super) fn looked(&mut self, Looked { proof, found }: Looked) {
+    pub(crate) fn looked(&mut self, Looked { proof, found }: Looked) {
         let Some(proving) = &mut self.proving else { return };
         // Also of others, who lose what they have claimed without a proof.
-        let concerned: Vec<RootId> = self
+        let concerned: Vec<_> = self
             .roots
             .iter()
             .filter(|(_, known)| known.claimed().is_some_and(|root| proof.is_about(root)))

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use limen_core::global::Global;
 use limen_core::serving::{GatewayLiveness, Serving, ServingFacts, serving};
 
-use super::{World, now};
+use super::{Traffic, now};
 
 /// Facts beside the compiled root.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ pub(super) fn answer(
     changed
 }
 
-impl World {
+impl Traffic {
     /// Secrets with certificates that a compiled root names and the hub does not hold.
     pub(super) fn missing_secrets(&self, namespace: &str, global: Option<&Global>) -> Vec<String> {
         let tls = global.into_iter().flat_map(|global| &global.tls);

@@ -3,44 +3,23 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use tokio::time::Instant;
-
 use limen_core::compile::{HOST_ANNOTATION, Key};
 use limen_core::federated::ObjectId;
 use limen_core::leaf::ROOT_LABEL;
-use limen_sync::{ObjectApi, is_absent};
+use limen_sync::ObjectApi;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use super::certificates::Task;
 use super::serving::conditions;
-use super::{RootId, RootKind, World, now};
-use crate::outbox::{event, event_kind};
+use super::{RootKind, Traffic, global_key, now, root_kind, roots_of};
+use crate::outbox::event::{event, event_kind};
+use crate::outbox::{Outcome, Record, Write};
 use crate::roots::Draft;
 
 const GROUP: &str = "limen.dev/v1alpha1";
 
-/// What is written about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Record {
-    /// A root: its generated host, Events about it.
-    Root(RootId),
-    /// What a root compiles to.
-    Global(Key),
-    /// The status of a policy.
-    Policy(Key),
-    /// The copy for gateways of a Secret.
-    Certificate(Key),
-}
-
-/// A finished write.
-pub(super) struct Done {
-    record: Record,
-    written: kube::Result<Option<Value>>,
-}
-
-/// What to do to the hub.
-enum Letter {
+/// A change of the hub's objects.
+enum Effect {
     Apply { id: ObjectId, object: Value, conditions: Option<Vec<Condition>> },
     Delete { id: ObjectId, uid: String },
     Merge { id: ObjectId, part: &'static str, patch: Value },
@@ -48,46 +27,39 @@ enum Letter {
     Events { id: ObjectId, object: std::sync::Arc<Value>, drafts: Vec<Draft> },
 }
 
-impl World {
-    /// Starts writes that are due.
-    pub(super) fn write(&mut self, writes: &mut JoinSet<Done>) {
-        while writes.len() < self.options.concurrency
-            && let Some(record) = self.records.pop(Instant::now())
-        {
-            let letter = match &record {
-                Record::Root(id) => self.about_root(id),
-                Record::Global(key) => self.about_global(key),
-                Record::Policy(key) => self.about_policy(key),
-                Record::Certificate(key) => self.certificates.task(key).map(Letter::Certificate),
-            };
-            let Some(letter) = letter else {
-                self.records.done(record, false, Instant::now());
-                continue;
-            };
-            let api = self.options.api.clone();
-            writes.spawn(async move { Done { record, written: letter.send(&api).await } });
-        }
+impl Traffic {
+    /// The write that a record needs, if it needs one.
+    pub(crate) fn write(&mut self, record: &Record, api: &ObjectApi) -> Option<Write> {
+        let effect = match record {
+            Record::Route(id) => self.about_root(id),
+            Record::Global(key) => self.about_global(key),
+            Record::TrafficPolicy(key) => self.about_policy(key),
+            Record::Certificate(key) => self.certificates.task(key).map(Effect::Certificate),
+            _ => None,
+        }?;
+        let api = api.clone();
+        Some(Box::pin(async move { Outcome::Object(effect.send(&api).await) }))
     }
 
-    fn about_root(&mut self, root: &RootId) -> Option<Letter> {
+    fn about_root(&mut self, root: &Arc<ObjectId>) -> Option<Effect> {
         let known = self.roots.get_mut(root)?;
-        let id = root.object();
+        let id = ObjectId::clone(root);
         if let Some(host) = &known.wants_host {
             let patch = json!({"metadata": {"annotations": {HOST_ANNOTATION: host}}});
-            return Some(Letter::Merge { id, part: "", patch });
+            return Some(Effect::Merge { id, part: "", patch });
         }
         let drafts = std::mem::take(&mut known.events);
         let object = known.object.clone();
         if !drafts.is_empty() {
             // Whatever else there is to say comes after that.
-            self.records.push(Record::Root(root.clone()));
-            return Some(Letter::Events { id, object, drafts });
+            self.records.push(Record::Route(root.clone()));
+            return Some(Effect::Events { id, object, drafts });
         }
-        (root.kind == RootKind::FederatedIngress).then(|| self.status_of(root)).flatten()
+        (root_kind(root) == RootKind::FederatedIngress).then(|| self.status_of(root)).flatten()
     }
 
     /// The status of a FederatedIngress; those of Ingresses are merged from their leaves.
-    fn status_of(&self, root: &RootId) -> Option<Letter> {
+    fn status_of(&self, root: &Arc<ObjectId>) -> Option<Effect> {
         let known = self.roots.get(root)?;
         let addresses = match known.compiled {
             Some(_) => self.gateway_addresses().into_iter().collect(),
@@ -113,20 +85,20 @@ impl World {
                 .iter()
                 .zip(old["addresses"].as_array().into_iter().flatten())
                 .all(|(a, b)| b == a);
-        let (id, patch) = (root.object(), json!({"status": status}));
-        (!same).then_some(Letter::Merge { id, part: "/status", patch })
+        let (id, patch) = (ObjectId::clone(root), json!({"status": status}));
+        (!same).then_some(Effect::Merge { id, part: "/status", patch })
     }
 
-    fn about_global(&self, key: &Key) -> Option<Letter> {
+    fn about_global(&self, key: &Key) -> Option<Effect> {
         let id = object_id(("GlobalIngress", "globalingresses"), key);
-        let root = super::news::roots_of(key).into_iter().find_map(|id| {
+        let root = roots_of(key).into_iter().find_map(|id| {
             let known = self.roots.get(&id)?;
-            (id.global() == *key).then_some((id, known))
+            (global_key(&id) == *key).then_some((id, known))
         });
         let written = self.globals.get(key);
         let Some((root, known)) = root else {
             let uid = written?.uid.clone();
-            return Some(Letter::Delete { id, uid });
+            return Some(Effect::Delete { id, uid });
         };
         let global = known.compiled.as_ref()?;
         let uid = &known.root.as_ref().ok()?.uid;
@@ -139,9 +111,9 @@ impl World {
         };
         if written.is_some_and(is_written) {
             let patch = json!({"status": {"conditions": conditions?}});
-            return Some(Letter::Merge { id, part: "/status", patch });
+            return Some(Effect::Merge { id, part: "/status", patch });
         }
-        let owner = root.object();
+        let owner = root;
         let mut object = json!({
             "apiVersion": GROUP, "kind": "GlobalIngress",
             "metadata": {
@@ -152,10 +124,10 @@ impl World {
                     "name": owner.name, "uid": uid}]},
         });
         object["spec"] = serde_json::to_value(&**global).unwrap_or_default();
-        Some(Letter::Apply { id, object, conditions })
+        Some(Effect::Apply { id, object, conditions })
     }
 
-    fn about_policy(&self, key: &Key) -> Option<Letter> {
+    fn about_policy(&self, key: &Key) -> Option<Effect> {
         let known = self.policies.get(key)?;
         let status = known.status();
         if known.object.status.as_ref() == Some(&status) {
@@ -167,22 +139,7 @@ impl World {
             known.object.status.as_ref().map(|old| serde_json::to_value(old).unwrap_or_default());
         blank(&mut status, old.as_ref().unwrap_or(&Value::Null));
         let id = object_id(("TrafficPolicy", "trafficpolicies"), key);
-        Some(Letter::Merge { id, part: "/status", patch: json!({"status": status}) })
-    }
-
-    pub(super) fn written(&mut self, done: Done) {
-        let failed = match done.written {
-            Ok(_) => false,
-            // It is gone: nothing is left to write about.
-            Err(error) if is_absent(&error) => false,
-            // Somebody else wrote at the same time.
-            Err(kube::Error::Api(status)) if status.code == 409 => true,
-            Err(error) => {
-                tracing::warn!(record = ?done.record, %error, "cannot be written; trying again");
-                true
-            }
-        };
-        self.records.done(done.record, failed, Instant::now());
+        Some(Effect::Merge { id, part: "/status", patch: json!({"status": status}) })
     }
 }
 
@@ -197,7 +154,7 @@ fn blank(patch: &mut Value, old: &Value) {
     }
 }
 
-impl Letter {
+impl Effect {
     async fn send(self, api: &ObjectApi) -> kube::Result<Option<Value>> {
         match self {
             Self::Delete { id, uid } => api.delete(&id, &uid).await.map(|()| None),
@@ -229,26 +186,4 @@ impl Letter {
 fn object_id((kind, plural): (&str, &str), key: &Key) -> ObjectId {
     let kind = limen_api::kind((GROUP, kind, plural, true));
     ObjectId { kind, namespace: Some(key.0.clone()), name: key.1.clone() }
-}
-
-impl RootId {
-    /// The object on the hub.
-    pub(super) fn object(&self) -> ObjectId {
-        let key = (self.namespace.clone(), self.name.clone());
-        match self.kind {
-            RootKind::FederatedIngress => {
-                object_id(("FederatedIngress", "federatedingresses"), &key)
-            }
-            RootKind::Service => ObjectId {
-                kind: limen_api::kind(("v1", "Service", "services", true)),
-                namespace: Some(key.0),
-                name: key.1,
-            },
-            RootKind::Ingress => ObjectId {
-                kind: limen_api::kind(("networking.k8s.io/v1", "Ingress", "ingresses", true)),
-                namespace: Some(key.0),
-                name: key.1,
-            },
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use limen_api::dialect::Home;
-use limen_hub::{Federation, FederationOptions};
+use limen_hub::{Hub, HubOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -151,7 +151,7 @@ async fn a_hub_that_dies_in_the_middle_finishes_when_it_is_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hubs_at_once_agree_and_come_to_rest() {
     let rig = Rig::start(&["asia-1"]).await;
-    let second = Federation::start(FederationOptions::new(rig.hub.api(), Home::Embedded));
+    let second = Hub::start(HubOptions::new(rig.hub.api(), Home::Embedded));
     let second = second.await.unwrap();
     let roots: Vec<Value> = (0..10).map(|n| config_map(&format!("root-{n}"), "x")).collect();
     for root in &roots {

@@ -9,7 +9,7 @@ use kube::{Client, Config};
 use limen_api::dialect::Home;
 use limen_core::federated::ObjectId;
 use limen_core::membership::AccountName;
-use limen_hub::{Federation, FederationOptions, JoinOptions, join, set_up};
+use limen_hub::{Hub, HubOptions, JoinOptions, join, set_up};
 use limen_sync::ObjectApi;
 use serde_json::Value;
 
@@ -76,7 +76,7 @@ pub(crate) struct Rig {
     pub(crate) hub: ApiServer,
     pub(crate) members: BTreeMap<String, ApiServer>,
     home: Home,
-    federation: Option<Federation>,
+    federation: Option<Hub>,
 }
 
 impl Rig {
@@ -128,14 +128,11 @@ impl Rig {
         self.start_federation_with(|_| {}).await;
     }
 
-    pub(crate) async fn start_federation_with(
-        &mut self,
-        change: impl FnOnce(&mut FederationOptions),
-    ) {
-        let mut options = FederationOptions::new(self.hub.api(), self.home);
+    pub(crate) async fn start_federation_with(&mut self, change: impl FnOnce(&mut HubOptions)) {
+        let mut options = HubOptions::new(self.hub.api(), self.home);
         options.probe_every = Duration::from_millis(200);
         change(&mut options);
-        self.federation = Some(Federation::start(options).await.unwrap());
+        self.federation = Some(Hub::start(options).await.unwrap());
     }
 
     pub(crate) async fn stop_federation(&mut self) {

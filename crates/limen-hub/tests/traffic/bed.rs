@@ -7,7 +7,7 @@ use std::time::Duration;
 use limen_core::federated::ObjectId;
 use limen_gateway::source::Hub;
 use limen_gateway::{Gateway, Options};
-use limen_hub::{Traffic, TrafficOptions};
+use limen_hub::HubOptions;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -69,7 +69,6 @@ async fn answer(mut stream: TcpStream, status: &'static str, name: String) {
 pub(crate) struct Bed {
     pub(crate) rig: Rig,
     pub(crate) upstreams: BTreeMap<String, Upstream>,
-    traffic: Option<Traffic>,
 }
 
 impl Bed {
@@ -81,27 +80,20 @@ impl Bed {
         Self::with(names, |options| options.domain = domain.map(str::to_owned)).await
     }
 
-    pub(crate) async fn with(names: &[&str], change: impl FnOnce(&mut TrafficOptions)) -> Self {
+    pub(crate) async fn with(names: &[&str], change: impl FnOnce(&mut HubOptions)) -> Self {
         let mut rig = Rig::start(names).await;
         let mut upstreams = BTreeMap::new();
         for name in names {
             upstreams.insert((*name).to_owned(), Upstream::start(name).await);
         }
-        let mut options = TrafficOptions::new(rig.hub.api());
-        change(&mut options);
-        let traffic = Traffic::start(options);
-        // The federation shows what is compiled.
         rig.stop_federation().await;
-        rig.start_federation_with(|options| options.front = Some(traffic.front())).await;
-        Self { rig, upstreams, traffic: Some(traffic) }
+        rig.start_federation_with(change).await;
+        Self { rig, upstreams }
     }
 
-    pub(crate) fn compile_again(&mut self) {
-        self.traffic = Some(Traffic::start(TrafficOptions::new(self.rig.hub.api())));
-    }
-
-    pub(crate) async fn stop_compiling(&mut self) {
-        self.traffic.take().unwrap().stop().await;
+    pub(crate) async fn start_again(&mut self) {
+        self.rig.stop_federation().await;
+        self.rig.start_federation().await;
     }
 
     pub(crate) fn hub(&self) -> &ApiServer {

@@ -4,7 +4,8 @@ use limen_core::compile::NextDrain;
 use limen_hub::{Drain, Picture, drain, undrain};
 use serde_json::json;
 
-use crate::bed::{Bed, cluster_id, eventually_asked, report};
+use crate::bed::{Bed, cluster_id, eventually_asked, ingress, report, service};
+use crate::rig::id_of;
 
 fn options(cluster: &str) -> Drain {
     Drain { cluster: cluster.to_owned(), over_seconds: 0, keep: 1, force: false, dry_run: false }
@@ -83,13 +84,16 @@ async fn a_drain_goes_on_by_itself_and_minds_the_demand() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_is_to_leave_gets_no_more_clients_while_it_still_has_its_leaves() {
-    let mut bed = Bed::start(&["c1", "c2"]).await;
+    let bed = Bed::start(&["c1", "c2"]).await;
     bed.submit("web", Some("web.test"), &["c1", "c2"]).await;
     bed.compiled("web", both_are_ready).await;
     let gateway = bed.gateway(|_| {}).await;
     eventually_asked(&gateway, "web.test", 10, |found| found.len() == 2).await;
-    // Nobody takes its leaves away.
-    bed.rig.stop_federation().await;
+    // Its leaves cannot be taken away yet.
+    let kept = json!({"metadata": {"finalizers": ["example.com/slow"]}});
+    for leaf in [id_of(&service("web")), id_of(&ingress("web", None))] {
+        bed.rig.member("c1").api().merge(&leaf, "", &kept).await.unwrap();
+    }
     let leave = json!({"metadata": {"annotations": {"limen.dev/unjoin": "delete"}}});
     bed.hub().api().merge(&cluster_id("c1"), "", &leave).await.unwrap();
     eventually_asked(&gateway, "web.test", 10, |found| found.keys().eq(["c2"])).await;

@@ -167,8 +167,7 @@ async fn a_hub_that_starts_again_knows_what_gateways_said_and_writes_nothing_twi
         global["spec"]["backends"][0]["targets"][0]["verdicts"]["edge"] == "Healthy"
     };
     let before = bed.compiled("web", healthy).await;
-    bed.stop_compiling().await;
-    bed.compile_again();
+    bed.start_again().await;
     bed.submit("other", Some("other.test"), &["c1"]).await;
     bed.compiled("other", healthy).await;
     let after = bed.compiled("web", |_| true).await;

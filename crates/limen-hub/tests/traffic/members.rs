@@ -23,8 +23,7 @@ async fn a_member_that_is_away_keeps_its_targets_as_stale() {
     assert_eq!(away["spec"]["backends"][0]["targets"][0]["readyEndpoints"], 2);
 
     // Also a hub that starts meanwhile, and has never seen the member, forgets nothing.
-    bed.stop_compiling().await;
-    bed.compile_again();
+    bed.start_again().await;
     bed.serve("c2", "web", 3).await;
     let endpoints = |global: &serde_json::Value| {
         global["spec"]["backends"][0]["targets"][1]["readyEndpoints"] == 3

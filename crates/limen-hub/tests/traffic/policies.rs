@@ -82,8 +82,7 @@ async fn a_policy_that_cannot_be_leaves_the_last_that_could_in_force() {
     bed.rig.eventually_on_hub(&policy_id("web"), unknown).await;
     assert!(split(90)(&bed.compiled("web", |global| targets(global).len() == 2).await));
     // Also for a hub that starts anew.
-    bed.stop_compiling().await;
-    bed.compile_again();
+    bed.start_again().await;
     bed.serve("c2", "web", 4).await;
     let seen = |global: &Value| global["spec"]["backends"][0]["targets"][1]["readyEndpoints"] == 4;
     assert!(split(90)(&bed.compiled("web", seen).await));

@@ -3,7 +3,6 @@
 use limen_api::source::{Objects, Within};
 use limen_api::{DnsRecord, DnsZoneSpec};
 use limen_dns::{Options, Server};
-use limen_hub::VerifyHosts;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -40,10 +39,9 @@ async fn a_foreign_host_is_served_once_its_owner_allows_it() {
     };
     let dns = Server::start(&options, Within(receive)).unwrap();
     dns.ready().await;
-    let verify = VerifyHosts { hub: "hub-1".to_owned(), resolver: dns.listen()[0] };
     let bed = Bed::with(&["c1"], |options| {
         options.domain = Some("apps.test".to_owned());
-        options.verify_hosts = Some(verify);
+        options.verify_hosts = Some(dns.listen()[0]);
     })
     .await;
 
@@ -54,19 +52,22 @@ async fn a_foreign_host_is_served_once_its_owner_allows_it() {
     // Somebody else came first, and has no proof either.
     submit_elsewhere(&bed, json!({"hosts": ["shop.other.test"]})).await;
     bed.submit("shop", Some("shop.other.test"), &["c1"]).await;
-    let expected = "shop.other.test is served once the TXT record \
-                    _limen-challenge.shop.other.test says \"limen-verification=hub-1/default\"";
+    let hub = limen_hub::hub_id(&bed.hub().api()).await.unwrap();
+    let proof = format!("limen-verification={hub}/default");
+    let expected = format!(
+        "shop.other.test is served once the TXT record _limen-challenge.shop.other.test says \"{proof}\""
+    );
     let id = id_of(&ingress("shop", None));
     eventually("an Event that says what to do", async || {
         let events = bed.rig.events(&id).await;
-        (events.iter().any(|(_, message)| message == expected), format!("{events:?}"))
+        (events.iter().any(|(_, message)| *message == expected), format!("{events:?}"))
     })
     .await;
     assert!(bed.hub().get(&global_id("shop")).await.is_none(), "it is not served yet");
 
     // The proof of another namespace is none.
-    records.send_replace(zone(Some("limen-verification=hub-1/elsewhere")));
-    records.send_replace(zone(Some("limen-verification=hub-1/default")));
+    records.send_replace(zone(Some(&format!("limen-verification={hub}/elsewhere"))));
+    records.send_replace(zone(Some(&proof)));
     bed.compiled("shop", |global| hosts(global) == ["shop.other.test"]).await;
 
     // What is served stays.

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
 use kube::Client;
+use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
 use limen_core::federated::ObjectId;
 use limen_core::leaf::ROOT_LABEL;
 use limen_core::locality::{Coordinates, Locality};
 use limen_gateway::{Gateway, Options, source};
-use limen_hub::{JoinOptions, Traffic, TrafficOptions};
+use limen_hub::{Hub, HubOptions, JoinOptions};
 use limen_store::{RedbOptions, RedbStore};
 use limen_sync::ObjectApi;
 use serde_json::{Value, json};
@@ -45,7 +46,7 @@ pub(crate) struct Rig {
     nearest: ObjectApi,
     gateway: Gateway,
     connection: Mutex<TcpStream>,
-    traffic: Traffic,
+    traffic: Hub,
     servers: Vec<Server>,
     _folder: TempDir,
 }
@@ -78,7 +79,7 @@ impl Rig {
         println!("Set up in {:.0} s.", start.elapsed().as_secs_f64());
 
         let start = Instant::now();
-        let traffic = Traffic::start(TrafficOptions::new(hub.clone()));
+        let traffic = Hub::start(HubOptions::new(hub.clone(), Home::Existing)).await?;
         for sample in 0..SAMPLES {
             let root = sample * (size.roots - 1) / (SAMPLES - 1);
             until(async || Ok(ready_members(&hub, root).await? == size.members)).await?;

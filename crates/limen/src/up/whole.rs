@@ -13,7 +13,7 @@ use kube::Client;
 use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
 use limen_gateway::{Gateway, Options, source};
-use limen_hub::{Election, Federation, FederationOptions, JoinOptions, Traffic, TrafficOptions};
+use limen_hub::{Election, Hub, HubOptions, JoinOptions};
 use limen_playground::{Admin, Member, MemberOptions, Place, Topology};
 use limen_store::{RedbOptions, RedbStore};
 use limen_sync::ObjectApi;
@@ -47,10 +47,9 @@ pub(crate) struct WholeOptions<S> {
 pub(crate) struct Whole {
     folder: PathBuf,
     server: Server,
-    federation: Federation,
+    hub: Hub,
     /// Renews the leader lease.
     lease: JoinSet<Infallible>,
-    traffic: Traffic,
     members: Vec<Arc<Member>>,
     gateway: Gateway,
     dns: limen_dns::Server,
@@ -94,22 +93,17 @@ impl Whole {
         let api = ObjectApi::new(client.clone());
         limen_hub::set_up(&api).await?;
         try_join_all(members.iter().map(|member| join(&client, member))).await?;
-        let traffic = TrafficOptions::new(api.clone());
-        let connections = traffic.connections.clone();
-        let traffic = Traffic::start(traffic);
         // The hub's store is locked by this process.
         let mut election = Election::new(client.clone(), identity());
         election.seize().await;
-        let options = FederationOptions {
-            connections,
+        let options = HubOptions {
             probe_every: PROBE_EVERY,
-            front: Some(traffic.front()),
             fence: election.fence(),
             epoch: election.epoch(),
             instance: election.identity().to_owned(),
-            ..FederationOptions::new(api.clone(), Home::Embedded)
+            ..HubOptions::new(api.clone(), Home::Embedded)
         };
-        let federation = Federation::start(options).await?;
+        let hub = Hub::start(options).await?;
         let mut lease = JoinSet::new();
         lease.spawn(async move { election.keep_seized().await });
         say(&format!("clusters have joined ({} ms)", start.elapsed().as_millis()));
@@ -131,9 +125,8 @@ impl Whole {
         let whole = Self {
             folder,
             server,
-            federation,
+            hub,
             lease,
-            traffic,
             members,
             gateway,
             dns,
@@ -216,9 +209,8 @@ impl Whole {
         drop(self.admin);
         drop(self.dns);
         self.gateway.stop().await;
-        self.federation.stop().await;
+        self.hub.stop().await;
         drop(self.lease);
-        self.traffic.stop().await;
         futures::future::join_all(self.members.iter().map(|member| member.stop())).await;
         self.server.stop().await;
     }

@@ -12,7 +12,7 @@ use limen_api::dialect::Home;
 use limen_apiserver::{MASTERS, Server, ServerOptions};
 use limen_core::federated::ObjectId;
 use limen_gateway::{Gateway, Options, source};
-use limen_hub::{Federation, FederationOptions, JoinOptions, Traffic, TrafficOptions};
+use limen_hub::{Hub, HubOptions, JoinOptions};
 use limen_playground::{Behaviour, Member, MemberOptions, Place};
 use limen_store::{RedbOptions, RedbStore};
 use limen_sync::ObjectApi;
@@ -59,8 +59,7 @@ pub(crate) struct World {
     pub(crate) hub: Client,
     pub(crate) members: Vec<Member>,
     server: Server,
-    federation: Federation,
-    traffic: Traffic,
+    running: Hub,
     gateways: Vec<Gateway>,
     _folder: TempDir,
 }
@@ -85,15 +84,13 @@ impl World {
         let api = ObjectApi::new(hub.clone());
         limen_hub::set_up(&api).await.unwrap();
         join_all(members.iter().map(|member| join(&hub, member))).await;
-        let traffic = Traffic::start(TrafficOptions::new(api.clone()));
-        let federation = Federation::start(FederationOptions {
+        let running = Hub::start(HubOptions {
             probe_every: Duration::from_secs(1),
-            front: Some(traffic.front()),
-            ..FederationOptions::new(api, Home::Embedded)
+            ..HubOptions::new(api, Home::Embedded)
         });
-        let federation = federation.await.unwrap();
+        let running = running.await.unwrap();
         let gateways = Vec::new();
-        let world = Self { hub, members, server, federation, traffic, gateways, _folder: folder };
+        let world = Self { hub, members, server, running, gateways, _folder: folder };
         for object in application() {
             world.submit(&object).await;
         }
@@ -213,8 +210,7 @@ impl World {
     /// Ends everything, from the outside in.
     pub(crate) async fn stop(self) {
         join_all(self.gateways.into_iter().map(Gateway::stop)).await;
-        self.federation.stop().await;
-        self.traffic.stop().await;
+        self.running.stop().await;
         join_all(self.members.iter().map(Member::stop)).await;
         self.server.stop().await;
     }

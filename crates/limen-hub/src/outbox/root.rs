@@ -1,18 +1,17 @@
-//! What the hub writes to its own API about one root, in one go.
-
-use std::sync::Arc;
+//! Everything that the hub writes about one root, in one go.
 
 use limen_api::FINALIZER;
 use limen_core::federated::ObjectId;
 use limen_sync::{ObjectApi, is_absent};
 use serde_json::{Value, json};
 
+use super::event::{event, event_kind};
 use crate::roots::Draft;
 use crate::status::report_id;
 
-/// What to write about one root.
+/// A write about one root.
 #[derive(Default)]
-pub(crate) struct Letter {
+pub(crate) struct RootWrite {
     /// Hold the root while members may have leaves, or let it go.
     pub(crate) finalizers: Option<Value>,
     /// The root's own status.
@@ -25,7 +24,7 @@ pub(crate) struct Letter {
     pub(crate) events: Vec<Draft>,
 }
 
-/// What came of it.
+/// The parts of it that are done.
 #[derive(Default)]
 pub(crate) struct Written {
     /// The root after its finalizers were changed.
@@ -35,8 +34,8 @@ pub(crate) struct Written {
     pub(crate) error: Option<kube::Error>,
 }
 
-impl Letter {
-    /// Writes it all; what fails is tried again by whoever sent it.
+impl RootWrite {
+    /// Writes it all; the outbox tries failures again.
     pub(crate) async fn send(self, api: &ObjectApi, id: &ObjectId, object: &Value) -> Written {
         let mut written = Written::default();
         match self.deliver(api, id, object, &mut written).await {
@@ -114,40 +113,4 @@ pub(crate) fn finalizers(object: &Value, ours: bool) -> Value {
         all.push(json!(FINALIZER));
     }
     Value::Array(all)
-}
-
-pub(crate) fn event_kind() -> Arc<limen_core::federated::Kind> {
-    limen_api::kind(("v1", "Event", "events", true))
-}
-
-pub(crate) fn event(id: &ObjectId, object: &Value, draft: &Draft) -> Value {
-    let namespace = id.namespace.clone().unwrap_or_else(|| "default".to_owned());
-    let now = limen_sync::clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let places = match draft.clusters.len() {
-        0 => String::new(),
-        1 => format!("cluster {}", names(draft)),
-        count if count <= 10 => format!("clusters {}", names(draft)),
-        count => format!("{count} clusters"),
-    };
-    // What went well ends with where; what a cluster refused is in its own words.
-    let message = match (places.is_empty(), draft.warning) {
-        (true, _) => draft.message.clone(),
-        (false, true) => format!("{places}: {}", draft.message),
-        (false, false) => format!("{} {places}", draft.message),
-    };
-    json!({
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": {"generateName": format!("{}.", id.name), "namespace": namespace},
-        "involvedObject": {
-            "apiVersion": id.kind.api_version, "kind": id.kind.kind, "name": id.name,
-            "namespace": id.namespace, "uid": object["metadata"]["uid"],
-            "resourceVersion": object["metadata"]["resourceVersion"]},
-        "reason": draft.reason, "message": message,
-        "type": if draft.warning { "Warning" } else { "Normal" },
-        "source": {"component": "limen"},
-        "firstTimestamp": now, "lastTimestamp": now, "count": 1})
-}
-
-fn names(draft: &Draft) -> String {
-    draft.clusters.iter().map(|name| &**name).collect::<Vec<_>>().join(", ")
 }
