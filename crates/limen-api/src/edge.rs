@@ -1,7 +1,7 @@
 //! `Edge`: a gateway or a DNS server. It writes its own object; the hub and the other edges read it.
 
 use kube::CustomResource;
-use limen_core::compile::Heard;
+use limen_core::compile::EdgeLiveness;
 use limen_core::edge::{EdgeKind, EdgeReport};
 use limen_core::locality::Locality;
 use schemars::JsonSchema;
@@ -48,8 +48,8 @@ impl Edge {
     }
 
     /// When it was last heard of, for a reader of its object. `now` is by the hub's clock.
-    pub fn heard(&self, now: i64) -> Heard {
+    pub fn heard(&self, now: i64) -> EdgeLiveness {
         let observed_at = self.status.as_ref().and_then(|report| report.observed_at);
-        Heard::read(self.received_at(), observed_at, now)
+        EdgeLiveness::read(self.received_at(), observed_at, now)
     }
 }

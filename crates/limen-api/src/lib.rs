@@ -9,6 +9,7 @@ pub mod dialect;
 mod dns_challenge;
 mod dns_zone;
 mod edge;
+mod error_text;
 mod federated_ingress;
 mod federated_status;
 mod federated_type;
@@ -20,7 +21,6 @@ mod placement_policy;
 pub mod source;
 mod traffic_policy;
 mod unreadable;
-mod why;
 
 pub use cluster::{
     Cluster, ClusterSpec, ClusterStatus, ClusterVerdicts, DrainSchedule, Mode, PodNetwork,
@@ -34,6 +34,7 @@ pub use dns_challenge::{
 };
 pub use dns_zone::{DnsRecord, DnsZone, DnsZoneSpec, Nameserver};
 pub use edge::{Edge, EdgeSpec};
+pub use error_text::error_text;
 pub use federated_ingress::{
     FederatedIngress, FederatedIngressSpec, FederatedIngressStatus, ListedBackend, ListedTarget,
     ObjectReference, ServiceReference,
@@ -52,7 +53,6 @@ pub use placement_policy::{
 };
 pub use traffic_policy::{TrafficPolicy, TrafficPolicySpec, TrafficPolicyStatus};
 pub use unreadable::{unreadable_kubeconfig, unreadable_yaml};
-pub use why::why;
 
 /// The namespace that Limen keeps its own objects in, on the hub and in members.
 pub const NAMESPACE: &str = "limen-system";

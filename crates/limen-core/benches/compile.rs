@@ -6,7 +6,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use limen_core::compile::{Digest, Key, Member, Members, Policy, Root, SeenKind, Touched, compile};
+use limen_core::compile::{
+    Digest, Key, Member, Members, ObservedKind, Policy, Root, Touched, compile,
+};
 use limen_core::global::Global;
 use serde_json::{Value, json};
 
@@ -22,26 +24,26 @@ fn ingress(root: usize) -> Value {
 }
 
 /// What one cluster holds for one root.
-fn held(cluster: usize, root: usize, ready: usize) -> [(SeenKind, Value); 3] {
+fn held(cluster: usize, root: usize, ready: usize) -> [(ObservedKind, Value); 3] {
     let endpoint =
         |at: usize| json!({"addresses": [format!("10.{cluster}.{}.{}", root % 250, at + 1)]});
     let endpoints: Vec<Value> = (0..ready).map(endpoint).collect();
     let name = format!("web-{root}");
     [
         (
-            SeenKind::Service,
+            ObservedKind::Service,
             json!({"metadata": {"name": name, "namespace": "shop"},
             "spec": {"type": "ClusterIP", "ports": [{"name": "http", "port": 80}]}}),
         ),
         (
-            SeenKind::Slice,
+            ObservedKind::Slice,
             json!({"metadata": {"name": format!("{name}-1"), "namespace": "shop",
                 "labels": {"kubernetes.io/service-name": name}},
             "addressType": "IPv4", "ports": [{"name": "http", "port": 8080}],
             "endpoints": endpoints}),
         ),
         (
-            SeenKind::Ingress,
+            ObservedKind::Ingress,
             json!({"metadata": {"name": name, "namespace": "shop",
                 "labels": {"limen.dev/root-uid": format!("u-{root}")}},
             "status": {"loadBalancer": {"ingress": [{"ip": format!("192.0.2.{cluster}")}]}}}),
@@ -49,7 +51,7 @@ fn held(cluster: usize, root: usize, ready: usize) -> [(SeenKind, Value); 3] {
     ]
 }
 
-fn learn(member: &mut Member, (kind, object): &(SeenKind, Value)) -> Vec<Touched> {
+fn learn(member: &mut Member, (kind, object): &(ObservedKind, Value)) -> Vec<Touched> {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     let key: Key = (text("namespace"), text("name"));
     Digest::of(*kind, object).map(|digest| member.changed(key, digest)).unwrap_or_default()
@@ -62,7 +64,9 @@ fn main() {
     let mut observing = Duration::ZERO;
     for cluster in 0..CLUSTERS {
         let mut member = Member::default();
-        for kind in [SeenKind::Service, SeenKind::Slice, SeenKind::Ingress, SeenKind::Node] {
+        for kind in
+            [ObservedKind::Service, ObservedKind::Slice, ObservedKind::Ingress, ObservedKind::Node]
+        {
             member.state(kind, Vec::new());
         }
         for root in 0..ROOTS {

@@ -9,7 +9,7 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
-use limen_api::why;
+use limen_api::error_text;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -46,9 +46,9 @@ impl From<kube::Error> for Refusal {
             StatusCode::UNAUTHORIZED => Self::unknown(),
             StatusCode::BAD_GATEWAY => Self::new(
                 StatusCode::BAD_GATEWAY,
-                format!("the hub does not answer: {}; is it running?", why(&error)),
+                format!("the hub does not answer: {}; is it running?", error_text(&error)),
             ),
-            code => Self::new(code, why(&error)),
+            code => Self::new(code, error_text(&error)),
         }
     }
 }

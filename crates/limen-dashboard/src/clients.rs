@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 use limen_api::{Cluster, GlobalIngress};
-use limen_core::compile::asked;
+use limen_core::compile::explain_request;
 use limen_core::decide::Vantage;
 use limen_core::global::Global;
 use limen_core::locality::{Coordinates, Locality};
@@ -47,7 +47,8 @@ pub(crate) fn client_regions(
         let (host, path) = entrance(&global.spec.global);
         let globals = std::iter::once((name.as_str(), &global.spec.global));
         let nothing_known = |_: &str, _: &str| 0.0;
-        let asked = asked(globals, (&host, &path), &[region], &Vantage::at(&here), nothing_known);
+        let asked =
+            explain_request(globals, (&host, &path), &[region], &Vantage::at(&here), nothing_known);
         asked?.explanation.cluster
     };
     let region = |(region, coordinates): (String, Coordinates)| ClientRegion {

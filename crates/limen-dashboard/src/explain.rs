@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use kube::Client;
-use limen_hub::Picture;
+use limen_hub::TrafficSnapshot;
 use serde_json::{Value, json};
 
 use crate::answer::Refusal;
@@ -14,7 +14,7 @@ pub(crate) async fn explain(client: &Client, what: &str, from: &str) -> Result<V
         None => (what, "/".to_owned()),
     };
     let places: Vec<&str> = Some(from.trim()).filter(|from| !from.is_empty()).into_iter().collect();
-    let picture = Picture::read(client).await?;
+    let picture = TrafficSnapshot::read(client).await?;
     let (gateway, vantage) = picture.vantage(None, &places)?;
     let Some(asked) = picture.ask((host, &path), &places, &vantage) else {
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("nobody serves {host}{path}")));

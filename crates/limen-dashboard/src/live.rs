@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::runtime::watcher::{self, Event as Change};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
-use limen_api::{Cluster, Edge, FederatedStatus, GlobalIngress, TrafficPolicy, why};
+use limen_api::{Cluster, Edge, FederatedStatus, GlobalIngress, TrafficPolicy, error_text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -62,7 +62,7 @@ impl Trouble {
         use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
         let (why, code) = match error {
             InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
-                (why(error), status_of(error).as_u16())
+                (error_text(error), status_of(error).as_u16())
             }
             WatchError(status) => (status.message.clone(), status.code),
             other => (other.to_string(), 0),

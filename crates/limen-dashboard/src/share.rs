@@ -13,7 +13,7 @@ use limen_core::compile::{
     Group, Policy, PolicyCandidate, TargetReference, Trial, Weights, governing_policy,
 };
 use limen_core::global::Global;
-use limen_hub::Picture;
+use limen_hub::TrafficSnapshot;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -65,10 +65,10 @@ pub(crate) async fn share(client: &Client, wish: ShareWish) -> Result<Value, Ref
     let base = base.map(|policy| policy.spec.policy.clone()).unwrap_or_default();
     let policy = changed(base, &target, &how, &global)?;
 
-    let picture = Picture::read(client).await?;
+    let picture = TrafficSnapshot::read(client).await?;
     let (gateway, vantage) = picture.vantage(None, &[])?;
     let entrance = entrance(&global);
-    let odds = |picture: &Picture| -> Vec<Value> {
+    let odds = |picture: &TrafficSnapshot| -> Vec<Value> {
         let asked = picture.ask((&entrance.0, &entrance.1), &[], &vantage);
         let odds = asked.map(|asked| asked.explanation.odds).unwrap_or_default();
         odds.into_iter().map(|odds| json!(odds)).collect()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use limen_api::{FederatedType, GATEWAYS, NAMESPACE, why};
+use limen_api::{FederatedType, GATEWAYS, NAMESPACE, error_text};
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::reconcile::fingerprint;
 use limen_sync::ObjectApi;
@@ -22,7 +22,7 @@ const TOGETHER: usize = 4;
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The hub did not take something.
-    #[error("cannot set up {what} on the hub: {}", why(error))]
+    #[error("cannot set up {what} on the hub: {}", error_text(error))]
     Apply {
         /// What.
         what: String,

@@ -29,11 +29,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::federation::{Answer, Connected, Federation, records};
+use crate::effects::host_verification::{HostVerification, Looked};
+use crate::effects::records::records;
+use crate::federation::{Answer, Connected, Federation};
 use crate::hub::HubOptions;
 use crate::hub_kind::{HubKind, own_kinds};
 use crate::outbox::{Done, Outbox, Outcome, Record, is_conflict};
-use crate::traffic::{Looked, Proving, Traffic};
+use crate::traffic::Traffic;
 
 /// How often time itself is an event: drains and canaries move on.
 const TICK: Duration = Duration::from_secs(1);
@@ -103,16 +105,17 @@ impl Task {
         let (observed, observations) = mpsc::channel(1024);
         let (looked, proofs) = mpsc::channel(64);
         let domain = options.domain.clone();
-        let proving = options
+        let verification = options
             .verify_hosts
-            .map(|resolver| Proving::new(hub.clone(), resolver, domain.clone(), looked));
+            .map(|resolver| HostVerification::new(hub.clone(), resolver, domain.clone(), looked));
         let outbox = Outbox::new(options.concurrency);
         let federation = Federation::new(Arc::new(options), hub, notices, observed);
         let mut answers = JoinSet::new();
-        answers.spawn(records(federation.api.clone()));
+        let api = federation.api.clone();
+        answers.spawn(async move { Answer::Records(records(api).await) });
         let mut task = Self {
             federation,
-            traffic: Traffic::new(domain, proving),
+            traffic: Traffic::new(domain, verification),
             outbox,
             watches: JoinSet::new(),
             tell,

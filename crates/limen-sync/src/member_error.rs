@@ -1,6 +1,6 @@
 //! Why a member did not do what it was asked, in words for a person.
 
-use limen_api::why;
+use limen_api::error_text;
 
 /// Why a member did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +57,7 @@ impl From<kube::Error> for MemberError {
                 return Self { kind: MemberErrorKind::NotLeading, message: cause.to_string() };
             }
             error => {
-                let message = format!("it cannot be reached: {}", why(&error));
+                let message = format!("it cannot be reached: {}", error_text(&error));
                 return Self { kind: MemberErrorKind::Unreachable, message };
             }
         };

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use limen_core::compile::{Digest, Key, SeenKind};
+use limen_core::compile::{Digest, Key, ObservedKind};
 use limen_core::federated::Kind;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -28,23 +28,23 @@ pub struct Observation {
 #[derive(Debug)]
 pub enum Observed {
     /// All objects of a kind.
-    State(SeenKind, Vec<(Key, Digest)>),
+    State(ObservedKind, Vec<(Key, Digest)>),
     /// An object is new or changed.
     Changed(Key, Digest),
     /// An object is gone, or of no use any more.
-    Gone(SeenKind, Key),
+    Gone(ObservedKind, Key),
     /// The watch of a kind fails: its objects are as they were last seen.
-    Lost(SeenKind),
+    Lost(ObservedKind),
 }
 
 /// A kind as [`limen_api::kind`] takes it.
 type Row = (&'static str, &'static str, &'static str, bool);
 
-const KINDS: [(SeenKind, Row); 4] = [
-    (SeenKind::Service, ("v1", "Service", "services", true)),
-    (SeenKind::Slice, ("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", true)),
-    (SeenKind::Ingress, ("networking.k8s.io/v1", "Ingress", "ingresses", true)),
-    (SeenKind::Node, ("v1", "Node", "nodes", false)),
+const KINDS: [(ObservedKind, Row); 4] = [
+    (ObservedKind::Service, ("v1", "Service", "services", true)),
+    (ObservedKind::Slice, ("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", true)),
+    (ObservedKind::Ingress, ("networking.k8s.io/v1", "Ingress", "ingresses", true)),
+    (ObservedKind::Node, ("v1", "Node", "nodes", false)),
 ];
 
 /// Tells everything about a member, for as long as somebody listens.
@@ -56,7 +56,7 @@ pub async fn observe(
 ) {
     let (seen, mut news) = mpsc::channel(256);
     let mut watches = JoinSet::new();
-    let kinds: Vec<(SeenKind, Arc<Kind>)> =
+    let kinds: Vec<(ObservedKind, Arc<Kind>)> =
         KINDS.map(|(seen, row)| (seen, limen_api::kind(row))).into();
     for (_, kind) in &kinds {
         watches.spawn(follow(api.clone(), kind.clone(), String::new(), seen.clone()));
@@ -73,7 +73,7 @@ pub async fn observe(
 
 /// The observation worth passing on. Every cluster has these kinds, so an endpoint that does not know them
 /// is no member: the kind is lost, and not empty.
-fn digested(kind: SeenKind, seen: Seen) -> Option<Observed> {
+fn digested(kind: ObservedKind, seen: Seen) -> Option<Observed> {
     Some(match seen {
         Seen::State(objects, _) => {
             let digest = |object: &Value| Some((key(object), Digest::of(kind, object)?));
@@ -85,7 +85,9 @@ fn digested(kind: SeenKind, seen: Seen) -> Option<Observed> {
         },
         Seen::Gone(object) => Observed::Gone(kind, key(&object)),
         // Nodes may be kept from us, and then there are no node ports.
-        Seen::Lost(kube::Error::Api(status)) if status.code == 403 && kind == SeenKind::Node => {
+        Seen::Lost(kube::Error::Api(status))
+            if status.code == 403 && kind == ObservedKind::Node =>
+        {
             Observed::State(kind, Vec::new())
         }
         Seen::Bookmark(_) => return None,
@@ -111,10 +113,10 @@ mod tests {
     fn a_watch_that_fails_is_reported_with_its_kind() {
         let lost =
             |kind, seen| matches!(digested(kind, seen), Some(Observed::Lost(of)) if of == kind);
-        assert!(lost(SeenKind::Slice, denied()));
-        assert!(lost(SeenKind::Service, Seen::UnknownKind));
+        assert!(lost(ObservedKind::Slice, denied()));
+        assert!(lost(ObservedKind::Service, Seen::UnknownKind));
         // Without permission to read Nodes there are no node ports.
-        let nodes = digested(SeenKind::Node, denied());
-        assert!(matches!(nodes, Some(Observed::State(SeenKind::Node, all)) if all.is_empty()));
+        let nodes = digested(ObservedKind::Node, denied());
+        assert!(matches!(nodes, Some(Observed::State(ObservedKind::Node, all)) if all.is_empty()));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use kube::client::Body;
-use limen_core::compile::SeenKind;
+use limen_core::compile::ObservedKind;
 use limen_sync::{ObjectApi, Observation, Observed, observe};
 use tokio::sync::{mpsc, watch};
 
@@ -55,7 +55,7 @@ async fn a_proxy_that_knows_nothing_takes_nothing_away() {
         loop {
             let next = tokio::time::timeout(PATIENCE, observed.recv()).await;
             let next = next.expect("nothing is observed any more").expect("somebody observes");
-            if let Observed::State(SeenKind::Service, found) = next.what {
+            if let Observed::State(ObservedKind::Service, found) = next.what {
                 return found.len();
             }
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use kube::config::KubeConfigOptions;
-use limen_api::{read_networks, why};
+use limen_api::{error_text, read_networks};
 use limen_core::locality::{Coordinates, Locality};
 use limen_gateway::source::{ConfigFiles, Hub, Member};
 use limen_gateway::{AccessLogTo, Limits, Options};
@@ -243,5 +243,7 @@ pub(crate) async fn client(kubeconfig: &Path) -> Result<kube::Client> {
     let options = KubeConfigOptions::default();
     let config =
         kube::Config::from_custom_kubeconfig(read, &options).await.with_context(context)?;
-    kube::Client::try_from(config).map_err(|error| anyhow!(why(&error))).with_context(context)
+    kube::Client::try_from(config)
+        .map_err(|error| anyhow!(error_text(&error)))
+        .with_context(context)
 }

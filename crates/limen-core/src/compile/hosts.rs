@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::observed::Key;
 use super::root::Root;
-use super::seen::Key;
 use crate::global::{PathRule, PathType, Rule};
 
 /// Whose claim is older: by time, then by namespace and name, then by kind.

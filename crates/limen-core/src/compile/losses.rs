@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::member::SeenKind;
+use super::member::ObservedKind;
 
 /// The objects of a kind whose watch has failed for this many seconds are stale.
 const STALE_AFTER: i64 = 30;
@@ -27,17 +27,17 @@ impl Loss {
 
 /// The losses of one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Losses(BTreeMap<SeenKind, Loss>);
+pub(super) struct Losses(BTreeMap<ObservedKind, Loss>);
 
 impl Losses {
     /// The kind that has been stale for longest.
-    pub(super) fn stale(&self) -> Option<SeenKind> {
+    pub(super) fn stale(&self) -> Option<ObservedKind> {
         let stale = self.0.iter().filter(|(_, loss)| loss.is_stale());
         stale.min_by_key(|(kind, loss)| (loss.first, **kind)).map(|(kind, _)| *kind)
     }
 
     /// Adds a report of a failure. Returns whether the stale kind changes.
-    pub(super) fn add(&mut self, kind: SeenKind, now: i64) -> bool {
+    pub(super) fn add(&mut self, kind: ObservedKind, now: i64) -> bool {
         let before = self.stale();
         let loss = self.0.entry(kind).or_insert(Loss { first: now, last: now });
         if now - loss.last > OVER_AFTER {
@@ -58,7 +58,7 @@ impl Losses {
     }
 
     /// An event of a kind has come. Returns whether the stale kind changes.
-    pub(super) fn recover(&mut self, kind: SeenKind) -> bool {
+    pub(super) fn recover(&mut self, kind: ObservedKind) -> bool {
         if self.0.is_empty() {
             return false;
         }
@@ -75,11 +75,11 @@ mod tests {
     #[test]
     fn a_kind_is_stale_when_its_watch_has_failed_for_half_a_minute() {
         let mut losses = Losses::default();
-        let mut lost = |now| (losses.add(SeenKind::Slice, now), losses.stale());
+        let mut lost = |now| (losses.add(ObservedKind::Slice, now), losses.stale());
         assert_eq!(lost(100), (false, None));
         assert_eq!(lost(125), (false, None));
-        assert_eq!(lost(151), (true, Some(SeenKind::Slice)));
-        assert_eq!(lost(176), (false, Some(SeenKind::Slice)));
+        assert_eq!(lost(151), (true, Some(ObservedKind::Slice)));
+        assert_eq!(lost(176), (false, Some(ObservedKind::Slice)));
         assert!(!losses.expire(236));
         assert!(losses.expire(237), "a watch that is not reported as failing works");
         assert_eq!(losses.stale(), None);
@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn one_failure_is_no_loss_however_long_ago() {
         let mut losses = Losses::default();
-        losses.add(SeenKind::Service, 0);
-        assert!(!losses.add(SeenKind::Service, 100));
+        losses.add(ObservedKind::Service, 0);
+        assert!(!losses.add(ObservedKind::Service, 100));
         assert_eq!(losses.stale(), None);
     }
 
@@ -97,12 +97,12 @@ mod tests {
     fn each_kind_has_its_own_age_and_an_event_ends_a_loss() {
         let mut losses = Losses::default();
         for now in [0, 30] {
-            losses.add(SeenKind::Slice, now);
-            losses.add(SeenKind::Ingress, now + 10);
+            losses.add(ObservedKind::Slice, now);
+            losses.add(ObservedKind::Ingress, now + 10);
         }
-        assert_eq!(losses.stale(), Some(SeenKind::Slice));
-        assert!(!losses.recover(SeenKind::Node));
-        assert!(losses.recover(SeenKind::Slice));
-        assert_eq!(losses.stale(), Some(SeenKind::Ingress));
+        assert_eq!(losses.stale(), Some(ObservedKind::Slice));
+        assert!(!losses.recover(ObservedKind::Node));
+        assert!(losses.recover(ObservedKind::Slice));
+        assert_eq!(losses.stale(), Some(ObservedKind::Ingress));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::losses::Losses;
-use super::seen::{Key, Node, SeenIngress, SeenService, Slice};
+use super::observed::{Key, Node, ObservedIngress, ObservedService, Slice};
 use crate::global::{Address, Verdict};
 use crate::locality::Locality;
 
@@ -23,20 +23,20 @@ pub struct Member {
     /// What the edges agree on about its ways in, by address.
     pub edge: HashMap<String, Verdict>,
     /// Which kinds have been listed since the hub started; what has not is not known to be gone.
-    listed: BTreeSet<SeenKind>,
+    listed: BTreeSet<ObservedKind>,
     /// Kinds whose watch fails.
     losses: Losses,
-    services: HashMap<Key, SeenService>,
+    services: HashMap<Key, ObservedService>,
     slices: HashMap<Key, BTreeMap<String, Slice>>,
     /// The Service of each slice, by the slice.
     slice_of: HashMap<Key, String>,
-    ingresses: HashMap<Key, SeenIngress>,
+    ingresses: HashMap<Key, ObservedIngress>,
     nodes: BTreeMap<String, Node>,
 }
 
 /// The kinds that are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SeenKind {
+pub enum ObservedKind {
     /// Services.
     Service,
     /// EndpointSlices.
@@ -51,11 +51,11 @@ pub enum SeenKind {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Digest {
     /// Of a Service.
-    Service(SeenService),
+    Service(ObservedService),
     /// Of an EndpointSlice.
     Slice(Slice),
     /// Of an Ingress.
-    Ingress(SeenIngress),
+    Ingress(ObservedIngress),
     /// Of a Node.
     Node(Node),
 }
@@ -73,7 +73,7 @@ pub enum Touched {
     Everything,
 }
 
-impl SeenKind {
+impl ObservedKind {
     /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
@@ -87,21 +87,21 @@ impl SeenKind {
 
 impl Digest {
     /// What is worth remembering of an object; nothing if it is of no use.
-    pub fn of(kind: SeenKind, object: &Value) -> Option<Self> {
+    pub fn of(kind: ObservedKind, object: &Value) -> Option<Self> {
         match kind {
-            SeenKind::Service => Some(Self::Service(SeenService::of(object))),
-            SeenKind::Slice => Slice::of(object).map(Self::Slice),
-            SeenKind::Ingress => Some(Self::Ingress(SeenIngress::of(object))),
-            SeenKind::Node => Some(Self::Node(Node::of(object))),
+            ObservedKind::Service => Some(Self::Service(ObservedService::of(object))),
+            ObservedKind::Slice => Slice::of(object).map(Self::Slice),
+            ObservedKind::Ingress => Some(Self::Ingress(ObservedIngress::of(object))),
+            ObservedKind::Node => Some(Self::Node(Node::of(object))),
         }
     }
 
-    fn kind(&self) -> SeenKind {
+    fn kind(&self) -> ObservedKind {
         match self {
-            Self::Service(_) => SeenKind::Service,
-            Self::Slice(_) => SeenKind::Slice,
-            Self::Ingress(_) => SeenKind::Ingress,
-            Self::Node(_) => SeenKind::Node,
+            Self::Service(_) => ObservedKind::Service,
+            Self::Slice(_) => ObservedKind::Slice,
+            Self::Ingress(_) => ObservedKind::Ingress,
+            Self::Node(_) => ObservedKind::Node,
         }
     }
 }
@@ -113,12 +113,14 @@ impl Member {
     }
 
     /// All objects of a kind: what is not among them is gone.
-    pub fn state(&mut self, kind: SeenKind, objects: Vec<(Key, Digest)>) -> Vec<Touched> {
+    pub fn state(&mut self, kind: ObservedKind, objects: Vec<(Key, Digest)>) -> Vec<Touched> {
         let mut gone: BTreeSet<Key> = match kind {
-            SeenKind::Service => self.services.keys().cloned().collect(),
-            SeenKind::Slice => self.slice_of.keys().cloned().collect(),
-            SeenKind::Ingress => self.ingresses.keys().cloned().collect(),
-            SeenKind::Node => self.nodes.keys().map(|name| (String::new(), name.clone())).collect(),
+            ObservedKind::Service => self.services.keys().cloned().collect(),
+            ObservedKind::Slice => self.slice_of.keys().cloned().collect(),
+            ObservedKind::Ingress => self.ingresses.keys().cloned().collect(),
+            ObservedKind::Node => {
+                self.nodes.keys().map(|name| (String::new(), name.clone())).collect()
+            }
         };
         let mut touched = Vec::new();
         let recovered = self.losses.recover(kind);
@@ -137,7 +139,7 @@ impl Member {
 
     /// The watch of a kind fails. Its objects stay as they were last seen. Returns whether that
     /// changes what counts as stale.
-    pub fn lose(&mut self, kind: SeenKind, now: i64) -> bool {
+    pub fn lose(&mut self, kind: ObservedKind, now: i64) -> bool {
         self.losses.add(kind, now)
     }
 
@@ -148,7 +150,7 @@ impl Member {
     }
 
     /// The kind whose objects count as stale although the API answers.
-    pub fn stale_kind(&self) -> Option<SeenKind> {
+    pub fn stale_kind(&self) -> Option<ObservedKind> {
         self.losses.stale().filter(|_| self.api != Verdict::Unhealthy)
     }
 
@@ -192,7 +194,7 @@ impl Member {
         let mut touched = Vec::new();
         // A slice may change hands, if its label is edited.
         if self.slice_of.get(&key).is_some_and(|before| *before != slice.service) {
-            touched.extend(self.gone(SeenKind::Slice, &key));
+            touched.extend(self.gone(ObservedKind::Slice, &key));
         }
         self.slice_of.insert(key.clone(), slice.service.clone());
         let slices = self.slices.entry(service.clone()).or_default();
@@ -204,24 +206,24 @@ impl Member {
     }
 
     /// An object is gone.
-    pub fn gone(&mut self, kind: SeenKind, key: &Key) -> Vec<Touched> {
+    pub fn gone(&mut self, kind: ObservedKind, key: &Key) -> Vec<Touched> {
         match kind {
-            SeenKind::Service => self
+            ObservedKind::Service => self
                 .services
                 .remove(key)
                 .map(|_| Touched::Service(key.clone()))
                 .into_iter()
                 .collect(),
-            SeenKind::Ingress => self
+            ObservedKind::Ingress => self
                 .ingresses
                 .remove(key)
                 .map(|_| Touched::Ingress(key.clone()))
                 .into_iter()
                 .collect(),
-            SeenKind::Node => {
+            ObservedKind::Node => {
                 self.nodes.remove(&key.1).map(|_| Touched::Nodes).into_iter().collect()
             }
-            SeenKind::Slice => {
+            ObservedKind::Slice => {
                 let Some(name) = self.slice_of.remove(key) else { return Vec::new() };
                 let service = (key.0.clone(), name);
                 if let Some(slices) = self.slices.get_mut(&service) {
@@ -235,11 +237,11 @@ impl Member {
         }
     }
 
-    pub(super) fn service(&self, key: &Key) -> Option<&SeenService> {
+    pub(super) fn service(&self, key: &Key) -> Option<&ObservedService> {
         self.services.get(key)
     }
 
-    pub(super) fn ingress(&self, key: &Key) -> Option<&SeenIngress> {
+    pub(super) fn ingress(&self, key: &Key) -> Option<&ObservedIngress> {
         self.ingresses.get(key)
     }
 

@@ -17,23 +17,23 @@
 //! The result depends on what is known and not on the order in which it became known.
 
 mod answers;
-mod asked;
 mod canary;
-mod certified;
+mod certificate_hosts;
 mod drain;
-mod heard;
+mod edge_liveness;
+mod endpoint_totals;
+mod explain_request;
+mod findings;
 mod hosts;
-mod lacking;
 mod losses;
 mod member;
+mod missing_backends;
+mod observed;
 mod policy;
 mod precedence;
 mod proof;
 mod quorum;
-mod remarks;
 mod root;
-mod seen;
-mod tally;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -44,20 +44,20 @@ use std::sync::Arc;
 use crate::global::{Backend, Global, Target, Verdict};
 
 pub use answers::Answers;
-pub use asked::{Asked, asked, under_policy};
 pub use canary::{Figures, Phase, Progress, Trial};
 pub use drain::{NextDrain, Objection, Reason, drained_percent, next_drain, objections};
-pub use heard::Heard;
+pub use edge_liveness::EdgeLiveness;
+pub use endpoint_totals::EndpointTotals;
+pub use explain_request::{ExplainedRequest, explain_request, under_policy};
+pub use findings::{Findings, ODD_FOR};
 pub use hosts::{Claim, Claims, Denied, Standing, generated_host};
-pub use member::{Digest, Member, SeenKind, Touched};
+pub use member::{Digest, Member, ObservedKind, Touched};
+pub use observed::{Key, Node, ObservedIngress, ObservedService, ServiceKind, ServicePort, Slice};
 pub use policy::{Capacity, Group, Policy, PolicyProblem, TargetReference, Weights};
 pub use precedence::{PolicyCandidate, conflicting_policy, governing_policy};
 pub use proof::{Proof, Proofs, Unproven};
-pub use quorum::{WayIn, quorum, reachable, remember};
-pub use remarks::{ODD_FOR, Remarks};
+pub use quorum::{TargetAddress, quorum, reachable, remember};
 pub use root::{BackendSource, HOST_ANNOTATION, Listed, ListedObject, PortName, Root, RootError};
-pub use seen::{Key, Node, SeenIngress, SeenService, ServiceKind, ServicePort, Slice};
-pub use tally::Tally;
 
 /// All members, by name.
 pub type Members = BTreeMap<Arc<str>, Member>;
@@ -69,7 +69,7 @@ pub struct Compiled {
     pub global: Option<Global>,
     /// What a person should know if it lasts: members that have endpoints and no way in, and the
     /// like.
-    pub remarks: Vec<String>,
+    pub findings: Vec<String>,
 }
 
 /// Compiles one root. `before` is what it compiled to last; `canary` the share, in percent, that
@@ -82,21 +82,21 @@ pub fn compile(
     before: Option<&Global>,
     now: i64,
 ) -> Compiled {
-    let mut remarks = Vec::new();
+    let mut findings = Vec::new();
     let mut backends = Vec::with_capacity(root.backends.len());
     for (name, source) in &root.backends {
         let old = before.and_then(|before| find(&before.backends, name));
         let old: &[Target] = old.map_or(&[], |backend| &backend.targets);
         let (found, lacking) =
-            targets::of_backend(root, policy, source, members, old, now, &mut remarks);
+            targets::of_backend(root, policy, source, members, old, now, &mut findings);
         if !found.iter().any(is_ready) {
-            remarks.extend(lacking.said(name));
+            findings.extend(lacking.said(name));
         }
         backends.push(Backend { name: name.clone(), targets: found });
     }
     let ready = backends.iter().flat_map(|backend| &backend.targets).any(is_ready);
     if before.is_none() && !ready {
-        return Compiled { global: None, remarks };
+        return Compiled { global: None, findings };
     }
     let mut traffic = policy.rules(canary);
     if traffic.split.is_none() {
@@ -118,7 +118,7 @@ pub fn compile(
         client,
         traffic,
     };
-    Compiled { global: Some(global), remarks }
+    Compiled { global: Some(global), findings }
 }
 
 fn find<'a>(backends: &'a [Backend], name: &str) -> Option<&'a Backend> {

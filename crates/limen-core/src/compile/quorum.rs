@@ -10,23 +10,23 @@ use crate::health::{Judged, Thresholds};
 const THRESHOLDS: Thresholds = Thresholds { failures: 2, successes: 2 };
 
 /// A cluster and an address of it; an empty address stands for the whole cluster.
-pub type WayIn = (String, String);
+pub type TargetAddress = (String, String);
 
 /// The verdicts after one more look at the edges' fresh reports: a way in is well if at least half
 /// of the edges that have tried it say so. What nobody speaks of is forgotten.
 pub fn quorum<'a>(
-    before: &BTreeMap<WayIn, Judged>,
+    before: &BTreeMap<TargetAddress, Judged>,
     reports: impl Iterator<Item = &'a EdgeReport>,
     now: i64,
-) -> BTreeMap<WayIn, Judged> {
-    let mut votes: BTreeMap<WayIn, (usize, usize)> = BTreeMap::new();
+) -> BTreeMap<TargetAddress, Judged> {
+    let mut votes: BTreeMap<TargetAddress, (usize, usize)> = BTreeMap::new();
     for target in reports.flat_map(|report| &report.targets) {
         let way = (target.cluster.clone(), target.address.clone().unwrap_or_default());
         let (well, all) = votes.entry(way).or_default();
         *well += usize::from(target.healthy);
         *all += 1;
     }
-    let judge = |(way, (well, all)): (WayIn, (usize, usize))| {
+    let judge = |(way, (well, all)): (TargetAddress, (usize, usize))| {
         let old = before.get(&way).copied().unwrap_or_default();
         let judged = old.after(well * 2 >= all, THRESHOLDS, now);
         (way, judged)
@@ -37,9 +37,9 @@ pub fn quorum<'a>(
 /// Lets ways in stay well for `keep` seconds after the last edge has spoken of them. `unspoken` has
 /// since when nobody does.
 pub fn remember(
-    before: &BTreeMap<WayIn, Judged>,
-    judged: &mut BTreeMap<WayIn, Judged>,
-    unspoken: &mut BTreeMap<WayIn, i64>,
+    before: &BTreeMap<TargetAddress, Judged>,
+    judged: &mut BTreeMap<TargetAddress, Judged>,
+    unspoken: &mut BTreeMap<TargetAddress, i64>,
     keep: i64,
     now: i64,
 ) {
@@ -53,7 +53,7 @@ pub fn remember(
 }
 
 /// Whether a cluster can be reached at all: by any of its ways in.
-pub fn reachable(judged: &BTreeMap<WayIn, Judged>, cluster: &str) -> Judged {
+pub fn reachable(judged: &BTreeMap<TargetAddress, Judged>, cluster: &str) -> Judged {
     let from = (cluster.to_owned(), String::new());
     let mut found = Judged::default();
     for (_, judged) in judged.range(from..).take_while(|((name, _), _)| name == cluster) {

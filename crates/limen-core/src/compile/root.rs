@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::seen::Key;
+use super::observed::Key;
 use crate::global::{ClientRules, PathRule, PathType, RootReference, Rule, Split, TlsHosts};
 use crate::route::{Place, RuleError};
 

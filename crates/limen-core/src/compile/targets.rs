@@ -1,16 +1,16 @@
 //! Every member's way in for one backend.
 
 use super::Members;
-use super::lacking::{Lack, Lacking};
 use super::member::Member;
+use super::missing_backends::{Missing, MissingBackends};
+use super::observed::{Key, ObservedIngress, ObservedService, ServiceKind, ServicePort};
 use super::policy::{Group, Policy};
 use super::root::{BackendSource, Listed, ListedObject, PortName, Root};
-use super::seen::{Key, SeenIngress, SeenService, ServiceKind, ServicePort};
 use crate::global::{Address, Capacity, Protocol, Target, Verdict, Verdicts};
 
 /// A way in, before it is known whose it is.
 #[derive(Default)]
-struct Way {
+struct TargetAddresses {
     addresses: Vec<Address>,
     local_addresses: Vec<String>,
     protocol: Protocol,
@@ -28,9 +28,9 @@ pub(super) fn of_backend(
     members: &Members,
     old: &[Target],
     now: i64,
-    remarks: &mut Vec<String>,
-) -> (Vec<Target>, Lacking) {
-    let (mut targets, mut lacking) = (Vec::new(), Lacking::default());
+    findings: &mut Vec<String>,
+) -> (Vec<Target>, MissingBackends) {
+    let (mut targets, mut missing) = (Vec::new(), MissingBackends::default());
     for (cluster, member) in members {
         if !member.complete() {
             // What is not known to be gone is still there.
@@ -39,12 +39,13 @@ pub(super) fn of_backend(
         }
         let ways = match source {
             BackendSource::Service { name, port } => {
-                of_leaf(root, policy, (cluster, member), (name, port), remarks, &mut lacking)
+                of_leaf(root, policy, (cluster, member), (name, port), findings, &mut missing)
             }
             BackendSource::Balancers => vec![of_balancer(root, member)],
             BackendSource::Listed(all) => {
                 let here = all.iter().filter(|listed| listed.cluster == **cluster);
-                here.filter_map(|listed| of_listed(member, listed, remarks, &mut lacking)).collect()
+                here.filter_map(|listed| of_listed(member, listed, findings, &mut missing))
+                    .collect()
             }
         };
         for way in ways {
@@ -55,7 +56,7 @@ pub(super) fn of_backend(
     for (cluster, member) in members {
         let Some(kind) = member.stale_kind() else { continue };
         if targets.iter().any(|target| target.cluster == **cluster) {
-            remarks.push(format!(
+            findings.push(format!(
                 "cluster {cluster}: the watch of {} objects fails, so its targets are stale; check the permissions of the hub there",
                 kind.name()
             ));
@@ -66,7 +67,7 @@ pub(super) fn of_backend(
         targets = old.iter().cloned().map(|old| Target { drained_percent: 100, ..old }).collect();
     }
     targets.sort_by(|one, other| (&one.cluster, &one.group).cmp(&(&other.cluster, &other.group)));
-    (targets, lacking)
+    (targets, missing)
 }
 
 fn last_known<'a>(old: &'a [Target], cluster: &str) -> impl Iterator<Item = &'a Target> {
@@ -93,9 +94,9 @@ fn of_leaf(
     policy: &Policy,
     (cluster, member): (&str, &Member),
     (name, port): (&str, &PortName),
-    remarks: &mut Vec<String>,
-    lacking: &mut Lacking,
-) -> Vec<Way> {
+    findings: &mut Vec<String>,
+    missing: &mut MissingBackends,
+) -> Vec<TargetAddresses> {
     let key = (root.namespace.clone(), root.reference.name.clone());
     let leaf = member.ingress(&key).filter(|leaf| leaf.root_uid.as_ref() == Some(&root.uid));
     let Some(leaf) = leaf else { return Vec::new() };
@@ -112,19 +113,19 @@ fn of_leaf(
         let leaf = Some(leaf).filter(|_| other.is_none());
         let mut way = match of_service(member, &service, port, leaf) {
             Ok(way) => way,
-            Err(lack) => {
-                lacking.note(&service, lack, cluster);
+            Err(part) => {
+                missing.note(&service, part, cluster);
                 continue;
             }
         };
         if way.ready == Some(0) {
-            lacking.note(&service, Lack::Pods, cluster);
+            missing.note(&service, Missing::Pods, cluster);
         }
         if let Some(group) = group {
             way.group = Some(group.name.clone());
         }
         if way.addresses.is_empty() && way.ready != Some(0) {
-            remarks.push(format!(
+            findings.push(format!(
                 "cluster {cluster} has ready endpoints of {}/{} and no way in: no ingress address, no load balancer, no node port, and its pod network is not said to be reachable",
                 service.0, service.1
             ));
@@ -136,44 +137,51 @@ fn of_leaf(
 
 /// The load balancer of a member's leaf. A member without one has a target all the same: its
 /// clients have names to ask for, too.
-fn of_balancer(root: &Root, member: &Member) -> Way {
+fn of_balancer(root: &Root, member: &Member) -> TargetAddresses {
     let key = (root.namespace.clone(), root.reference.name.clone());
     let leaf = member.service(&key).filter(|leaf| leaf.root_uid.as_ref() == Some(&root.uid));
-    let Some(leaf) = leaf else { return Way { ready: Some(0), ..Way::default() } };
+    let Some(leaf) = leaf else {
+        return TargetAddresses { ready: Some(0), ..TargetAddresses::default() };
+    };
     // A name has no port; the first is as good as any.
     let port = leaf.ports.first().map_or(0, |port| port.port);
     let hosts = leaf.balancers.iter().map(|host| Address { host: host.clone(), port });
     let mut addresses: Vec<_> = hosts.collect();
     addresses.sort();
     let local_addresses = leaf.cluster_ips.clone();
-    Way { addresses, local_addresses, ready: Some(member.ready_endpoints(&key)), ..Way::default() }
+    TargetAddresses {
+        addresses,
+        local_addresses,
+        ready: Some(member.ready_endpoints(&key)),
+        ..TargetAddresses::default()
+    }
 }
 
 fn of_listed(
     member: &Member,
     listed: &Listed,
-    remarks: &mut Vec<String>,
-    lacking: &mut Lacking,
-) -> Option<Way> {
+    findings: &mut Vec<String>,
+    missing: &mut MissingBackends,
+) -> Option<TargetAddresses> {
     let group = listed.group_name();
     let way = match &listed.object {
         ListedObject::Service(key, port) => {
             let way = of_service(member, key, port, None).ok();
             if way.as_ref().is_some_and(|way| way.ready == Some(0)) {
-                lacking.note(key, Lack::Pods, &listed.cluster);
+                missing.note(key, Missing::Pods, &listed.cluster);
             }
             way
         }
         ListedObject::Ingress(key) => member.ingress(key).map(|ingress| {
             let (addresses, protocol) = served(ingress);
-            Way { addresses, protocol, ..Way::default() }
+            TargetAddresses { addresses, protocol, ..TargetAddresses::default() }
         }),
     };
     if way.is_none() {
         let (ListedObject::Ingress(key) | ListedObject::Service(key, _)) = &listed.object;
-        remarks.push(format!("cluster {} has no {}/{}", listed.cluster, key.0, key.1));
+        findings.push(format!("cluster {} has no {}/{}", listed.cluster, key.0, key.1));
     }
-    way.map(|way| Way { group: group.or(way.group.clone()), ..way })
+    way.map(|way| TargetAddresses { group: group.or(way.group.clone()), ..way })
 }
 
 /// The way to a port of a Service: straight to its pods where edges reach them, else through the
@@ -182,15 +190,15 @@ fn of_service(
     member: &Member,
     key: &Key,
     port: &PortName,
-    leaf: Option<&SeenIngress>,
-) -> Result<Way, Lack> {
-    let service = member.service(key).ok_or(Lack::Service)?;
-    let port = find_port(service, port).ok_or(Lack::Port)?;
+    leaf: Option<&ObservedIngress>,
+) -> Result<TargetAddresses, Missing> {
+    let service = member.service(key).ok_or(Missing::Service)?;
+    let port = find_port(service, port).ok_or(Missing::Port)?;
     let ready = match service.kind {
         ServiceKind::ExternalName => None,
         _ => Some(member.ready_endpoints(key)),
     };
-    let way = |addresses: Vec<Address>, protocol: Protocol| Way {
+    let way = |addresses: Vec<Address>, protocol: Protocol| TargetAddresses {
         addresses,
         protocol,
         ready,
@@ -224,7 +232,7 @@ fn of_service(
     Ok(way(nodes, port.protocol))
 }
 
-fn find_port<'a>(service: &'a SeenService, wanted: &PortName) -> Option<&'a ServicePort> {
+fn find_port<'a>(service: &'a ObservedService, wanted: &PortName) -> Option<&'a ServicePort> {
     service.ports.iter().find(|port| match wanted {
         PortName::Name(name) => port.name == *name,
         PortName::Number(number) => port.port == *number,
@@ -232,7 +240,7 @@ fn find_port<'a>(service: &'a SeenService, wanted: &PortName) -> Option<&'a Serv
 }
 
 /// The addresses of an Ingress that speak the same as the first.
-fn served(ingress: &SeenIngress) -> (Vec<Address>, Protocol) {
+fn served(ingress: &ObservedIngress) -> (Vec<Address>, Protocol) {
     let protocol = ingress.addresses.first().map_or(Protocol::Http, |(_, protocol)| *protocol);
     let same = ingress.addresses.iter().filter(|(_, other)| *other == protocol);
     let mut addresses: Vec<_> = same.map(|(address, _)| address.clone()).collect();
@@ -254,7 +262,13 @@ pub(super) fn capacity_of(
     fixed.or_else(|| Some(rate? * f64::from(ready?)))
 }
 
-fn finish(way: Way, cluster: &str, member: &Member, policy: &Policy, now: i64) -> Target {
+fn finish(
+    way: TargetAddresses,
+    cluster: &str,
+    member: &Member,
+    policy: &Policy,
+    now: i64,
+) -> Target {
     let capacity = capacity_of(policy.capacity.as_ref(), cluster, way.rate, way.ready);
     let lost_kind = member.stale_kind();
     let endpoints = match way.ready {

@@ -371,14 +371,14 @@ impl Federation {
             let is_about = |tombstone: &mut Tombstone| leaf_of(tombstone) == *leaf;
             for tombstone in member.tombstones.extract_if(.., is_about) {
                 self.holds.leaf_gone(&tombstone.root_uid, cluster);
-                self.graves.bury(tombstone, Instant::now());
+                self.recent_tombstones.add(tombstone, Instant::now());
             }
             member.unowned.remove(&leaf);
             self.write_holds();
             return self.record_member(cluster);
         };
         let waits = |stone: &&Tombstone| leaf_of(stone) == *leaf && *stone.root_uid == *root_uid;
-        let buried = self.graves.of(&root_uid).filter(waits);
+        let buried = self.recent_tombstones.of(&root_uid).filter(waits);
         if let Some(tombstone) = member.tombstones.iter().find(waits).or(buried) {
             let there = BTreeSet::from([cluster.clone()]);
             let held = self.holds.standing(&root_uid, &there) == Standing::Waits;

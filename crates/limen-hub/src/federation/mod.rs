@@ -5,20 +5,19 @@
 //! be written are marked. Nothing here waits for the network.
 
 mod deletion;
+mod effects;
 mod events;
-mod graves;
 mod holds;
 mod interpret;
 mod members;
 mod permits;
 mod planning;
-mod questions;
 mod removals;
 mod scaling;
 #[cfg(test)]
 mod tests;
 mod tombstones;
-mod writing;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,13 +35,13 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use self::graves::Graves;
+pub(crate) use self::effects::Answer;
 use self::holds::Holds;
 pub(crate) use self::members::Connected;
 use self::permits::Newer;
-pub(crate) use self::questions::{Answer, records};
 use self::removals::LedgerState;
 use self::scaling::Scaling;
+use self::tombstones::RecentTombstones;
 use crate::clusters::Members;
 use crate::connect::SecretData;
 use crate::hub::HubOptions;
@@ -126,7 +125,7 @@ pub(crate) struct Federation {
     resumed: Option<Mark>,
     /// Members whose permit is to be considered.
     permits_due: BTreeSet<Arc<str>>,
-    graves: Graves,
+    recent_tombstones: RecentTombstones,
 }
 
 impl Federation {
@@ -180,7 +179,7 @@ impl Federation {
             newer: None,
             resumed: None,
             permits_due: BTreeSet::new(),
-            graves: Graves::default(),
+            recent_tombstones: RecentTombstones::default(),
         };
         for row in limen_api::NATIVE {
             made.federate_kind(&limen_api::kind(row));

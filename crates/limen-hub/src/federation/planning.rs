@@ -86,7 +86,7 @@ impl Federation {
         let release = root.on_delete() == OnDelete::Orphan;
         let buried = tombstone(&leaf, root.uid(), release);
         if root.finished {
-            self.graves.bury(buried.clone(), Instant::now());
+            self.recent_tombstones.add(buried.clone(), Instant::now());
         }
         for (name, member) in &mut self.members {
             let Some(syncer) = &member.syncer else { continue };
@@ -285,7 +285,7 @@ impl Federation {
         let stands = |stone: &Tombstone| {
             !stone.release && *stone.root_uid == *held && leaf_of(stone) == *leaf
         };
-        let buried = self.graves.of(&held).is_some_and(stands);
+        let buried = self.recent_tombstones.of(&held).is_some_and(stands);
         (buried || member.tombstones.iter().any(stands)).then_some(held)
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use limen_core::compile::{
-    Claim, Compiled, HOST_ANNOTATION, Key, Policy, Remarks, Root, Standing, Unproven, compile,
+    Claim, Compiled, Findings, HOST_ANNOTATION, Key, Policy, Root, Standing, Unproven, compile,
     generated_host,
 };
 use limen_core::federated::ObjectId;
@@ -17,7 +17,7 @@ use crate::outbox::Record;
 use crate::roots::Draft;
 
 /// A root that the hub knows.
-pub(super) struct Known {
+pub(super) struct RootEntry {
     pub(super) object: Arc<Value>,
     /// What it asks for, or why that is not understood: then what is in force stays.
     pub(super) root: Result<Root, String>,
@@ -30,14 +30,14 @@ pub(super) struct Known {
     /// Whether clients can use it.
     pub(super) serving: Option<Answered>,
     /// What compiles find odd, and since when.
-    odd: Remarks,
+    odd: Findings,
     /// What a person should know.
-    pub(super) remarks: Vec<String>,
+    pub(super) findings: Vec<String>,
     /// Events to be written.
     pub(super) events: Vec<Draft>,
 }
 
-impl Known {
+impl RootEntry {
     pub(super) fn new(
         object: Arc<Value>,
         root: Result<Root, String>,
@@ -50,8 +50,8 @@ impl Known {
             wants_host: None,
             compiled: None,
             serving: None,
-            odd: Remarks::default(),
-            remarks: Vec::new(),
+            odd: Findings::default(),
+            findings: Vec::new(),
             events: Vec::new(),
         };
         if let (Ok(root), Some(domain)) = (&mut known.root, domain)
@@ -101,7 +101,7 @@ impl Known {
 
 impl Traffic {
     /// A root is new or changed.
-    pub(super) fn remember(&mut self, id: Arc<ObjectId>, known: Known) {
+    pub(super) fn remember(&mut self, id: Arc<ObjectId>, known: RootEntry) {
         self.prove = true;
         if let Ok(root) = &known.root {
             let rivals = self.claims.add(root);
@@ -146,7 +146,7 @@ impl Traffic {
         let Some(known) = self.roots.remove(id) else { return };
         self.prove = true;
         self.compiled_to(id, known.compiled.as_ref(), None);
-        if root_kind(id) == RootKind::Ingress && !known.remarks.is_empty() {
+        if root_kind(id) == RootKind::Ingress && !known.findings.is_empty() {
             Arc::make_mut(&mut self.troubled).remove(&id_key(id));
             self.publish = true;
         }
@@ -162,12 +162,12 @@ impl Traffic {
 
     /// How good a claim to a host is.
     pub(super) fn standing(&self, claim: &Claim, host: &str) -> Standing {
-        let Some(proving) = &self.proving else { return Standing::Proven };
+        let Some(verification) = &self.verification else { return Standing::Proven };
         let id = claimant(claim);
-        match proving.proofs.proof(claim.root().1, host) {
-            Some(proof) if !proving.is_found(&proof) => match self.serves(&id, host) {
+        match verification.proofs.proof(claim.root().1, host) {
+            Some(proof) if !verification.is_found(&proof) => match self.serves(&id, host) {
                 // It may well have been proven before this hub began to ask.
-                true if !proving.is_answered(&proof) => Standing::Proven,
+                true if !verification.is_answered(&proof) => Standing::Proven,
                 true => Standing::Served,
                 false => Standing::Unproven,
             },
@@ -177,7 +177,7 @@ impl Traffic {
 
     /// Whether a host is written into what a root has compiled to.
     fn serves(&self, id: &ObjectId, host: &str) -> bool {
-        let root = self.roots.get(id).and_then(Known::claimed);
+        let root = self.roots.get(id).and_then(RootEntry::claimed);
         let (Some(root), Some(written)) = (root, self.globals.get(&global_key(id))) else {
             return false;
         };
@@ -186,7 +186,7 @@ impl Traffic {
 
     /// Notes what a root leads to, so that news of that find it.
     pub(super) fn index(&mut self, id: &Arc<ObjectId>) {
-        let Some(Known { root: Ok(root), .. }) = self.roots.get(id) else { return };
+        let Some(RootEntry { root: Ok(root), .. }) = self.roots.get(id) else { return };
         let mut services: BTreeSet<Key> = root.services().collect();
         let ingresses: BTreeSet<Key> = root.ingresses().collect();
         if let (Some((_, policy)), Some(namespace)) = (self.policy_of(id), &id.namespace) {
@@ -202,7 +202,7 @@ impl Traffic {
     }
 
     fn unindex(&mut self, id: &ObjectId) {
-        let Some(Known { root: Ok(root), .. }) = self.roots.get(id) else { return };
+        let Some(RootEntry { root: Ok(root), .. }) = self.roots.get(id) else { return };
         for key in root.services() {
             remove(&mut self.by_service, &key, id);
         }
@@ -229,24 +229,24 @@ impl Traffic {
             Ok(root) => root,
             Err(error) => {
                 let error = error.clone();
-                return self.remark(id, vec![error]);
+                return self.finding(id, vec![error]);
             }
         };
         let (key, time) = (global_key(id), now());
         if self.foreign.contains(&key) {
             let text = format!("a GlobalIngress {} of somebody else is in the way", key.1);
-            return self.remark(id, vec![text]);
+            return self.finding(id, vec![text]);
         }
         let written = self.globals.get(&key).filter(|written| written.root_uid == root.uid);
         let written = written.map(|written| &written.global);
         let before = written.map(Arc::as_ref);
         let standing = |claim: &Claim, host: &str| self.standing(claim, host);
         let (granted, denied) = self.claims.granted(root, standing);
-        let (granted, unproven) = match &self.proving {
+        let (granted, unproven) = match &self.verification {
             None => (granted, Vec::new()),
-            Some(proving) => {
-                let is_found = |proof: &_| proving.is_found(proof);
-                proving.proofs.granted(&root.namespace, granted, before, is_found)
+            Some(verification) => {
+                let is_found = |proof: &_| verification.is_found(proof);
+                verification.proofs.granted(&root.namespace, granted, before, is_found)
             }
         };
         let (tls, unserved) = self.claims.certificates(root, &granted, before, standing);
@@ -265,12 +265,12 @@ impl Traffic {
                 }
             }
         };
-        let mut remarks: Vec<String> = denied.iter().map(ToString::to_string).collect();
-        remarks.extend(unproven.iter().map(ToString::to_string));
-        let refused_hosts = remarks.clone();
+        let mut findings: Vec<String> = denied.iter().map(ToString::to_string).collect();
+        findings.extend(unproven.iter().map(ToString::to_string));
+        let refused_hosts = findings.clone();
         let mut missing_certificates: Vec<String> =
             unserved.into_iter().map(|host| self.not_shown(root, host)).collect();
-        remarks.extend(missing_certificates.iter().cloned());
+        findings.extend(missing_certificates.iter().cloned());
         missing_certificates.extend(self.missing_secrets(&key.0, compiled.global.as_ref()));
         let facts = Facts { refused_hosts, missing_certificates, gateways: self.gateways };
         let changed = compiled.global.as_ref() != before;
@@ -285,22 +285,22 @@ impl Traffic {
         if let Some(known) = self.roots.get_mut(id) {
             changed |= answer(&mut known.serving, global.as_ref(), facts);
             known.compiled = global;
-            known.odd.found(compiled.remarks, time);
-            remarks.extend(known.odd.lasting(time).map(str::to_owned));
+            known.odd.found(compiled.findings, time);
+            findings.extend(known.odd.lasting(time).map(str::to_owned));
             self.odd_until.extend(known.odd.due(time).map(|due| (due, id.clone())));
         }
         if changed {
             self.records.push(Record::Global(key));
         }
-        self.remark(id, remarks);
+        self.finding(id, findings);
     }
 
     /// Why a certificate of a root is not shown for a host.
     fn not_shown(&self, root: &Root, host: String) -> String {
-        let proving = self.proving.as_ref().filter(|_| root.serves_every_host());
-        let proof = proving.and_then(|proving| {
-            let proof = proving.proofs.proof(&root.namespace, &host)?;
-            (!proving.is_found(&proof)).then_some(proof)
+        let verification = self.verification.as_ref().filter(|_| root.serves_every_host());
+        let proof = verification.and_then(|verification| {
+            let proof = verification.proofs.proof(&root.namespace, &host)?;
+            (!verification.is_found(&proof)).then_some(proof)
         });
         match proof {
             Some(proof) => Unproven { host, proof }.to_string(),
@@ -345,7 +345,7 @@ impl Traffic {
         let key = id_key(id);
         let all = Arc::make_mut(&mut self.served);
         if served {
-            let host = self.roots.get(id).and_then(Known::made_host);
+            let host = self.roots.get(id).and_then(RootEntry::made_host);
             all.insert(key, host.map(str::to_owned));
         } else {
             all.remove(&key);
@@ -354,23 +354,23 @@ impl Traffic {
     }
 
     /// Says what a person should know, once.
-    fn remark(&mut self, id: &Arc<ObjectId>, remarks: Vec<String>) {
+    fn finding(&mut self, id: &Arc<ObjectId>, findings: Vec<String>) {
         let Some(known) = self.roots.get_mut(id) else { return };
-        if known.remarks == remarks {
+        if known.findings == findings {
             return;
         }
-        for remark in &remarks {
-            if !known.remarks.contains(remark) {
-                known.draft("Traffic", remark.clone());
+        for finding in &findings {
+            if !known.findings.contains(finding) {
+                known.draft("Traffic", finding.clone());
             }
         }
-        known.remarks = remarks;
+        known.findings = findings;
         if root_kind(id) == RootKind::Ingress {
             let key = id_key(id);
             let troubled = Arc::make_mut(&mut self.troubled);
-            match known.remarks.is_empty() {
+            match known.findings.is_empty() {
                 true => drop(troubled.remove(&key)),
-                false => drop(troubled.insert(key, known.remarks.join("; "))),
+                false => drop(troubled.insert(key, known.findings.join("; "))),
             }
             self.publish = true;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use limen_api::{ClusterStatus, Edge, TimedVerdict};
-use limen_core::compile::{Heard, Key, quorum, reachable, remember};
+use limen_core::compile::{EdgeLiveness, Key, quorum, reachable, remember};
 use limen_core::edge::{EdgeKind, EdgeReport};
 use limen_core::federated::ObjectId;
 use limen_core::global::Verdict;
@@ -88,7 +88,7 @@ fn key(id: &ObjectId) -> Key {
 /// What edges have said lately.
 pub(super) fn fresh_reports<'a>(
     edges: &'a BTreeMap<String, Edge>,
-    heard: &'a BTreeMap<String, Heard>,
+    heard: &'a BTreeMap<String, EdgeLiveness>,
     time: i64,
 ) -> impl Iterator<Item = &'a EdgeReport> {
     let fresh = move |name: &String| heard.get(name).is_some_and(|heard| heard.is_fresh(time));
@@ -102,8 +102,8 @@ impl Traffic {
         let said = |edge: &Edge| edge.status.as_ref().and_then(|status| status.observed_at);
         if before.is_none_or(|before| said(before) != said(&edge)) {
             let heard = match before {
-                None => Heard::found(said(&edge), now()),
-                Some(_) => Heard::again(now()),
+                None => EdgeLiveness::found(said(&edge), now()),
+                Some(_) => EdgeLiveness::again(now()),
             };
             self.heard.insert(name.clone(), heard);
         }

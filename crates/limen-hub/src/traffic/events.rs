@@ -9,7 +9,7 @@ use limen_core::leaf::ROOT_LABEL;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::compiling::Known;
+use super::compiling::RootEntry;
 use super::{RootKind, Traffic, Written, global_key, root_kind, roots_of};
 use crate::hub_kind::HubKind;
 use crate::outbox::Record;
@@ -127,7 +127,7 @@ impl Traffic {
 
     fn root_changed(&mut self, id: &ObjectId, object: &Arc<Value>, root: Result<Root, String>) {
         let id = Arc::new(id.clone());
-        let known = Known::new(object.clone(), root, self.domain.as_deref());
+        let known = RootEntry::new(object.clone(), root, self.domain.as_deref());
         if let Some(before) = self.roots.get_mut(&id).filter(|before| before.same(&known)) {
             let other_host = before.made_host() != known.made_host();
             before.object = known.object;

@@ -4,42 +4,38 @@
 //! GlobalIngress is written if it has changed. Nothing is kept that cannot be read again: the last
 //! compile is the GlobalIngress itself, and the part of a policy in force is in its status.
 
-mod asking;
 mod certificates;
 mod compiling;
 mod edges;
 mod events;
+mod host_proofs;
 mod members;
 mod policies;
-mod proposing;
-mod proving;
 mod root_id;
 mod serving;
 #[cfg(test)]
 mod tests;
-mod writing;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use limen_api::{Cluster, Edge};
-use limen_core::compile::{Claims, Heard, Key, Members, Tally};
+use limen_core::compile::{Claims, EdgeLiveness, EndpointTotals, Key, Members};
 use limen_core::federated::ObjectId;
 use limen_core::global::Global;
 use limen_core::health::Judged;
 use limen_core::serving::GatewayLiveness;
 
-pub use self::asking::{AskError, Drain, Drained, Picture, drain, undrain};
 pub(crate) use self::edges::Front;
-pub use self::proposing::hindrance;
-pub(crate) use self::proving::{Looked, Proving};
-pub(crate) use self::root_id::RootKind;
+pub(crate) use self::root_id::{RootKind, global_key};
 
 use self::certificates::Certificates;
-use self::compiling::Known;
-use self::policies::KnownPolicy;
-use self::root_id::{global_key, root_kind, roots_of};
+use self::compiling::RootEntry;
+use self::policies::PolicyEntry;
+use self::root_id::{root_kind, roots_of};
+use crate::effects::host_verification::HostVerification;
 use crate::outbox::Marks;
 
 /// Roots that are compiled before anything else is listened to.
@@ -64,7 +60,7 @@ pub(crate) struct Traffic {
     clusters: BTreeMap<Arc<str>, Arc<Cluster>>,
     edges: BTreeMap<String, Edge>,
     /// When each was heard of last.
-    heard: BTreeMap<String, Heard>,
+    heard: BTreeMap<String, EdgeLiveness>,
     /// Gateways whose addresses are shown.
     live: BTreeSet<String>,
     gateways: GatewayLiveness,
@@ -80,12 +76,12 @@ pub(crate) struct Traffic {
     /// What people should know of Ingresses.
     troubled: Arc<BTreeMap<Key, String>>,
     /// Which clusters have ready endpoints.
-    endpoints: Tally,
-    policies: BTreeMap<Key, KnownPolicy>,
-    roots: BTreeMap<Arc<ObjectId>, Known>,
+    endpoints: EndpointTotals,
+    policies: BTreeMap<Key, PolicyEntry>,
+    roots: BTreeMap<Arc<ObjectId>, RootEntry>,
     claims: Claims,
     /// Proofs of hosts, where they are asked for.
-    proving: Option<Proving>,
+    verification: Option<HostVerification>,
     /// Roots may need other proofs than before.
     prove: bool,
     /// Roots by the Services, and by the Ingresses, of members that they lead to.
@@ -105,7 +101,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    pub(crate) fn new(domain: Option<String>, proving: Option<Proving>) -> Self {
+    pub(crate) fn new(domain: Option<String>, verification: Option<HostVerification>) -> Self {
         Self {
             domain,
             complete: false,
@@ -121,11 +117,11 @@ impl Traffic {
             publish: true,
             served: Arc::default(),
             troubled: Arc::default(),
-            endpoints: Tally::default(),
+            endpoints: EndpointTotals::default(),
             policies: BTreeMap::new(),
             roots: BTreeMap::new(),
             claims: Claims::default(),
-            proving,
+            verification,
             prove: false,
             by_service: BTreeMap::new(),
             by_ingress: BTreeMap::new(),

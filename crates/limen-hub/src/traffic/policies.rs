@@ -15,7 +15,7 @@ use super::{Traffic, global_key, now};
 use crate::outbox::Record;
 
 /// A policy that the hub knows.
-pub(super) struct KnownPolicy {
+pub(super) struct PolicyEntry {
     pub(super) object: TrafficPolicy,
     /// The spec when it was last acceptable.
     pub(super) in_force: Option<Policy>,
@@ -26,7 +26,7 @@ pub(super) struct KnownPolicy {
     answers: Answers,
 }
 
-impl KnownPolicy {
+impl PolicyEntry {
     /// What people read about it.
     pub(super) fn status(&self) -> TrafficPolicyStatus {
         let before = self.object.status.as_ref();
@@ -63,7 +63,7 @@ impl Traffic {
             None => {
                 let (in_force, canary) = (status.in_force, status.canary);
                 let answers = Answers::default();
-                let known = KnownPolicy { object, in_force, problem: None, canary, answers };
+                let known = PolicyEntry { object, in_force, problem: None, canary, answers };
                 self.policies.insert(key, known);
             }
         }
@@ -128,7 +128,7 @@ impl Traffic {
         conflicting_policy(here, &mine).map(str::to_owned)
     }
 
-    fn policies_in(&self, namespace: &str) -> impl Iterator<Item = (&Key, &KnownPolicy)> {
+    fn policies_in(&self, namespace: &str) -> impl Iterator<Item = (&Key, &PolicyEntry)> {
         let from = (namespace.to_owned(), String::new());
         self.policies.range(from..).take_while(move |(key, _)| key.0 == namespace)
     }
@@ -203,7 +203,7 @@ impl Traffic {
 
     /// The compiled roots, as namespace/name, that go by a policy with a canary, and which it is.
     fn on_trial(&self) -> BTreeMap<String, Key> {
-        let has_canary = |known: &KnownPolicy| {
+        let has_canary = |known: &PolicyEntry| {
             known.in_force.as_ref().is_some_and(|policy| policy.canary.is_some())
         };
         let namespaces: BTreeSet<&String> = self

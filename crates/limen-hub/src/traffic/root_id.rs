@@ -47,7 +47,7 @@ impl RootKind {
     }
 
     /// A root of this kind.
-    pub(super) fn object(self, namespace: &str, name: &str) -> ObjectId {
+    pub(crate) fn object(self, namespace: &str, name: &str) -> ObjectId {
         let kind = self.kind().clone();
         ObjectId { kind, namespace: Some(namespace.to_owned()), name: name.to_owned() }
     }
@@ -59,7 +59,7 @@ pub(super) fn root_kind(id: &ObjectId) -> RootKind {
 }
 
 /// Namespace and name of the GlobalIngress of a root.
-pub(super) fn global_key(id: &ObjectId) -> Key {
+pub(crate) fn global_key(id: &ObjectId) -> Key {
     let name = match root_kind(id) {
         RootKind::Ingress => id.name.clone(),
         RootKind::FederatedIngress => format!("{FEDERATED_PREFIX}{}", id.name),

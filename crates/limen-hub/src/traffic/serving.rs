@@ -64,15 +64,15 @@ impl Traffic {
 /// The conditions of a GlobalIngress. Those that are as they were keep their time; nothing if all
 /// are.
 pub(super) fn conditions(
-    remarks: &[String],
+    findings: &[String],
     serving: Option<&Serving>,
     before: &[Condition],
 ) -> Option<Vec<Condition>> {
-    let complete = match remarks.is_empty() {
+    let complete = match findings.is_empty() {
         true => ("True", "Whole"),
         false => ("False", "InPart"),
     };
-    let mut wanted = vec![("Complete", complete.0, complete.1, remarks.join("; "))];
+    let mut wanted = vec![("Complete", complete.0, complete.1, findings.join("; "))];
     wanted.extend(serving.map(|Serving { verdict, message }| {
         ("Serving", verdict.status(), verdict.reason(), message.clone())
     }));

@@ -6,8 +6,8 @@ use limen_core::leaf::ROOT_LABEL;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::proving::Looked;
 use super::*;
+use crate::effects::host_verification::Looked;
 use crate::hub_kind::HubKind;
 
 const HOST: &str = "shop.test";
@@ -101,10 +101,10 @@ async fn what_is_not_understood_any_more_keeps_what_it_serves() {
 async fn what_is_served_is_nobody_elses_before_its_proof_has_been_looked_for() {
     let mut traffic = traffic();
     let resolver = ([127, 0, 0, 1], 1).into();
-    let proving = Proving::new("hub".to_owned(), resolver, None, mpsc::channel(1).0);
-    let proof = |namespace: &str| proving.proofs.proof(namespace, HOST).unwrap();
+    let verification = HostVerification::new("hub".to_owned(), resolver, None, mpsc::channel(1).0);
+    let proof = |namespace: &str| verification.proofs.proof(namespace, HOST).unwrap();
     let (of_shop, of_other) = (proof("shop"), proof("other"));
-    traffic.proving = Some(proving);
+    traffic.verification = Some(verification);
     for namespace in ["shop", "other"] {
         apply(&mut traffic, "Ingress", Event::Changed(ingress(namespace, &[HOST])));
     }

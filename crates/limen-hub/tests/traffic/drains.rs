@@ -1,7 +1,7 @@
 //! Taking traffic away from a cluster, and asking where it goes.
 
 use limen_core::compile::NextDrain;
-use limen_hub::{Drain, Picture, drain, undrain};
+use limen_hub::{Drain, TrafficSnapshot, drain, undrain};
 use serde_json::json;
 
 use crate::bed::{Bed, cluster_id, eventually_asked, ingress, report, service};
@@ -117,7 +117,7 @@ async fn where_traffic_goes_can_be_asked() {
     let edge = json!({"kind": "Gateway", "region": "us"});
     report(bed.hub(), "edge-us", &edge, json!({})).await;
     report(bed.hub(), "edge-eu", &json!({"kind": "Gateway", "region": "eu"}), json!({})).await;
-    let picture = Picture::read(&bed.hub().client).await.unwrap();
+    let picture = TrafficSnapshot::read(&bed.hub().client).await.unwrap();
     for (from, gateway, cluster) in [("us", "edge-us", "c2"), ("eu", "edge-eu", "c1")] {
         let (name, vantage) = picture.vantage(None, &[from]).unwrap();
         assert_eq!(name.as_deref(), Some(gateway));

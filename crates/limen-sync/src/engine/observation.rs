@@ -60,7 +60,7 @@ impl Engine {
             }
             Seen::OtherVersions(versions) => self.see_other_versions(kind, versions),
             Seen::Lost(error) => {
-                let newly = self.lose(kind, limen_api::why(&error));
+                let newly = self.lose(kind, limen_api::error_text(&error));
                 // A broken watch may be all that tells of another cluster behind the same endpoint.
                 if newly && !is_answer(&error) {
                     self.revoke();

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
-use limen_api::{unreadable_kubeconfig, why};
+use limen_api::{error_text, unreadable_kubeconfig};
 
 pub(crate) use self::trouble::Whom;
 
@@ -102,7 +102,7 @@ pub(crate) async fn answering(
     kubeconfig: Option<&Path>,
 ) -> Result<Client> {
     let url = config.cluster_url.to_string();
-    let client = Client::try_from(config).map_err(|error| anyhow!(why(&error)))?;
+    let client = Client::try_from(config).map_err(|error| anyhow!(error_text(&error)))?;
     let whence = whence(kubeconfig);
     let at = trouble::Place { whom, url: url.trim_end_matches('/'), kubeconfig: &whence };
     match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {

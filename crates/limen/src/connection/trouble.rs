@@ -76,7 +76,7 @@ fn matter(error: &kube::Error) -> Matter {
             nobody = Some(Matter::Nobody(io.to_string()));
         }
     }
-    nobody.unwrap_or_else(|| Matter::Other(limen_api::why(error)))
+    nobody.unwrap_or_else(|| Matter::Other(limen_api::error_text(error)))
 }
 
 /// What is behind an error. What an I/O error holds is not its source, and yet behind it.

@@ -12,7 +12,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use limen_api::{
     Cluster, DnsZone, Edge, FederatedStatus, FederatedType, LeafState, NAMESPACE, PlacementPolicy,
-    TrafficPolicy, why,
+    TrafficPolicy, error_text,
 };
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
@@ -78,7 +78,7 @@ where
         Ok(found) => found.items,
         Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
         Err(error) => {
-            facts.unread.push((what, why(&error)));
+            facts.unread.push((what, error_text(&error)));
             Vec::new()
         }
     }
@@ -106,7 +106,7 @@ async fn leader(hub: &Client, facts: &mut Facts) {
     let leases: Api<Lease> = Api::namespaced(hub.clone(), NAMESPACE);
     let spec = match leases.get_opt("limen-hub").await {
         Ok(lease) => lease.and_then(|lease| lease.spec),
-        Err(error) => return facts.unread.push(("leader", why(&error))),
+        Err(error) => return facts.unread.push(("leader", error_text(&error))),
     };
     facts.hub.leader = spec.map(|spec| Leader {
         name: spec.holder_identity.unwrap_or_default(),

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::{Ingress, IngressBackend, ServiceBackendPort};
 use kube::{Api, Client, ResourceExt};
-use limen_api::why;
+use limen_api::error_text;
 
 use super::clusters::Chosen;
 use crate::connection::config;
@@ -34,7 +34,7 @@ pub(super) async fn validate(
         for Chosen { cluster, context } in clusters {
             let Some(context) = context else { continue };
             let client = Client::try_from(config(kubeconfig, Some(context)).await?)
-                .map_err(|error| anyhow!(why(&error)))?;
+                .map_err(|error| anyhow!(error_text(&error)))?;
             let there: Api<Service> = Api::namespaced(client, &namespace);
             let problem = match there.get_opt(service).await {
                 Err(error) => Some(format!("it cannot be asked: {error}")),

@@ -9,9 +9,9 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use limen_api::{TrafficPolicy, read_networks};
-use limen_core::compile::Asked;
+use limen_core::compile::ExplainedRequest;
 use limen_core::decide::Explanation;
-use limen_hub::Picture;
+use limen_hub::TrafficSnapshot;
 use serde_json::{Value, json};
 
 use crate::connection::{HubConnection, block_on};
@@ -77,7 +77,7 @@ impl Traffic {
             let places: Vec<&str> = places.iter().map(String::as_str).collect();
             let hub = self.hub.connect().await?;
             let client = hub.client;
-            let picture = Picture::read(&client).await?;
+            let picture = TrafficSnapshot::read(&client).await?;
             let (gateway, from) = picture.vantage(self.at.as_deref(), &places)?;
             let asked = picture.ask((&host, &path), &places, &from);
             let Some(asked) = asked else {
@@ -112,7 +112,7 @@ impl Traffic {
         })
     }
 
-    fn print(&self, gateway: Option<&str>, asked: &Asked) -> Result<()> {
+    fn print(&self, gateway: Option<&str>, asked: &ExplainedRequest) -> Result<()> {
         match self.output.format {
             Format::Json | Format::Yaml => {
                 let whole = json!({"gateway": gateway, "now": value(asked)});
@@ -156,7 +156,7 @@ fn policy_in(object: Value, namespace: &str) -> Result<TrafficPolicy> {
 }
 
 /// What to say to somebody who asks for what nobody serves.
-async fn why_not(client: &Client, picture: &Picture, host: &str) -> Result<String> {
+async fn why_not(client: &Client, picture: &TrafficSnapshot, host: &str) -> Result<String> {
     let paths = picture.paths_of(host);
     if !paths.is_empty() {
         return Ok(format!("; of {host} these paths are served: {}", paths.join(", ")));
@@ -179,14 +179,14 @@ async fn why_not(client: &Client, picture: &Picture, host: &str) -> Result<Strin
     ))
 }
 
-fn value(asked: &Asked) -> Value {
+fn value(asked: &ExplainedRequest) -> Value {
     let Explanation { steps, odds, cluster } = &asked.explanation;
     json!({
         "globalIngress": asked.global, "rule": asked.rule, "backend": asked.backend,
         "cluster": cluster, "steps": steps, "odds": odds})
 }
 
-fn print(asked: &Asked, gateway: Option<&str>) {
+fn print(asked: &ExplainedRequest, gateway: Option<&str>) {
     let rule = match asked.rule.as_str() {
         "" => "the default".to_owned(),
         path if path.starts_with('/') => format!("{path} of any host"),
@@ -219,8 +219,8 @@ fn print(asked: &Asked, gateway: Option<&str>) {
     table::print(&["CLUSTER", "GROUP", "SHARE"], &rows);
 }
 
-fn print_change(before: &Asked, after: Option<&Asked>) {
-    let share = |asked: Option<&Asked>, name: &str| -> f64 {
+fn print_change(before: &ExplainedRequest, after: Option<&ExplainedRequest>) {
+    let share = |asked: Option<&ExplainedRequest>, name: &str| -> f64 {
         let odds = asked.into_iter().flat_map(|asked| &asked.explanation.odds);
         odds.filter(|odds| odds.cluster == name).map(|odds| odds.share).sum()
     };

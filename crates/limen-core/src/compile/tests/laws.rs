@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{Member, NextDrain, Policy, SeenKind, compile, drained_percent, next_drain};
+use super::super::{Member, NextDrain, ObservedKind, Policy, compile, drained_percent, next_drain};
 use super::{digest, leaf, root, service, slice};
 use crate::global::Global;
 
 /// One fact about one member.
-type Fact = (usize, SeenKind, Value);
+type Fact = (usize, ObservedKind, Value);
 
 fn facts(ready: &[u8; 3]) -> Vec<Fact> {
     let mut all = Vec::new();
@@ -16,10 +16,10 @@ fn facts(ready: &[u8; 3]) -> Vec<Fact> {
         let addresses: Vec<String> = (0..*ready).map(|at| format!("10.{index}.0.{at}")).collect();
         let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
         let half = addresses.len() / 2;
-        all.push((index, SeenKind::Service, service("web", &json!({}))));
-        all.push((index, SeenKind::Slice, slice("web-1", "web", "IPv4", &addresses[..half])));
-        all.push((index, SeenKind::Slice, slice("web-2", "web", "IPv4", &addresses[half..])));
-        all.push((index, SeenKind::Ingress, leaf(Some(&format!("192.0.2.{index}")))));
+        all.push((index, ObservedKind::Service, service("web", &json!({}))));
+        all.push((index, ObservedKind::Slice, slice("web-1", "web", "IPv4", &addresses[..half])));
+        all.push((index, ObservedKind::Slice, slice("web-2", "web", "IPv4", &addresses[half..])));
+        all.push((index, ObservedKind::Ingress, leaf(Some(&format!("192.0.2.{index}")))));
     }
     all
 }
@@ -32,7 +32,9 @@ fn learn(facts: &[Fact]) -> Option<Global> {
         ("c2", Member::default()),
     ]);
     for member in members.values_mut() {
-        for kind in [SeenKind::Service, SeenKind::Slice, SeenKind::Ingress, SeenKind::Node] {
+        for kind in
+            [ObservedKind::Service, ObservedKind::Slice, ObservedKind::Ingress, ObservedKind::Node]
+        {
             member.state(kind, Vec::new());
         }
     }

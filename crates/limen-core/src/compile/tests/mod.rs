@@ -9,7 +9,7 @@ mod ways;
 
 use serde_json::{Value, json};
 
-use super::{Digest, Key, Member, Members, Root, SeenKind};
+use super::{Digest, Key, Member, Members, ObservedKind, Root};
 
 pub(super) fn key(name: &str) -> Key {
     ("shop".to_owned(), name.to_owned())
@@ -56,9 +56,11 @@ pub(super) fn node(name: &str, address: &str, ready: &str) -> Value {
 }
 
 /// A member that has said everything: these objects.
-pub(super) fn member(objects: &[(SeenKind, Value)]) -> Member {
+pub(super) fn member(objects: &[(ObservedKind, Value)]) -> Member {
     let mut member = Member::default();
-    for kind in [SeenKind::Service, SeenKind::Slice, SeenKind::Ingress, SeenKind::Node] {
+    for kind in
+        [ObservedKind::Service, ObservedKind::Slice, ObservedKind::Ingress, ObservedKind::Node]
+    {
         let of_kind = objects.iter().filter(|(other, _)| *other == kind);
         let digests = of_kind.map(|(_, object)| digest(kind, object)).collect();
         member.state(kind, digests);
@@ -66,7 +68,7 @@ pub(super) fn member(objects: &[(SeenKind, Value)]) -> Member {
     member
 }
 
-pub(super) fn digest(kind: SeenKind, object: &Value) -> (Key, Digest) {
+pub(super) fn digest(kind: ObservedKind, object: &Value) -> (Key, Digest) {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     ((text("namespace"), text("name")), Digest::of(kind, object).unwrap())
 }
@@ -76,9 +78,9 @@ pub(super) fn serving(address: &str, endpoints: usize) -> Member {
     let addresses: Vec<String> = (0..endpoints).map(|at| format!("10.0.0.{}", at + 1)).collect();
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
     member(&[
-        (SeenKind::Service, service("web", &json!({}))),
-        (SeenKind::Slice, slice("web-1", "web", "IPv4", &addresses)),
-        (SeenKind::Ingress, leaf(Some(address))),
+        (ObservedKind::Service, service("web", &json!({}))),
+        (ObservedKind::Slice, slice("web-1", "web", "IPv4", &addresses)),
+        (ObservedKind::Ingress, leaf(Some(address))),
     ])
 }
 

@@ -95,7 +95,7 @@ fn named_objects_of_named_members_have_their_weights() {
     let all =
         members([("c1", serving("192.0.2.1", 1)), ("c2", reachable), ("c3", super::member(&[]))]);
     let compiled = compile(&root, &Policy::default(), None, &all, None, 0);
-    assert_eq!(compiled.remarks, ["cluster c3 has no shop/web"]);
+    assert_eq!(compiled.findings, ["cluster c3 has no shop/web"]);
     let global = compiled.global.unwrap();
     let targets = &global.backends[0].targets;
     assert_eq!(targets.len(), 2);

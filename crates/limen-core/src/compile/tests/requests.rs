@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Policy, SeenKind, asked, compile, under_policy};
+use super::super::{ObservedKind, Policy, compile, explain_request, under_policy};
 use super::{leaf, member, members, root, service, serving, slice};
 use crate::decide::Vantage;
 use crate::global::{Backend, Global, PathRule, PathType, Rule, Target};
@@ -24,7 +24,7 @@ fn global(host: &str, path: Option<&str>, default: Option<&str>) -> Global {
 
 fn explained(globals: &[(&str, Global)], host: &str, path: &str) -> Option<(String, String)> {
     let globals = globals.iter().map(|(name, global)| (*name, global));
-    let found = asked(globals, (host, path), &[], &Vantage::default(), |_, _| 0.0)?;
+    let found = explain_request(globals, (host, path), &[], &Vantage::default(), |_, _| 0.0)?;
     Some((found.global, found.backend))
 }
 
@@ -51,9 +51,9 @@ fn of_equal_rules_the_first_by_namespace_and_name_is_explained() {
 fn a_policy_that_is_tried_gives_the_capacity_that_it_compiles_to() {
     let annotated = json!({"metadata": {"annotations": {"limen.dev/requests-per-endpoint": "40"}}});
     let declared = member(&[
-        (SeenKind::Service, service("web", &annotated)),
-        (SeenKind::Slice, slice("web-1", "web", "IPv4", &["10.0.0.1", "10.0.0.2"])),
-        (SeenKind::Ingress, leaf(Some("192.0.2.9"))),
+        (ObservedKind::Service, service("web", &annotated)),
+        (ObservedKind::Slice, slice("web-1", "web", "IPv4", &["10.0.0.1", "10.0.0.2"])),
+        (ObservedKind::Ingress, leaf(Some("192.0.2.9"))),
     ]);
     let all = members([("c1", serving("192.0.2.1", 3)), ("c2", declared)]);
     let policies = [

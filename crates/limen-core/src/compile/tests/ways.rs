@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Compiled, Policy, SeenKind, compile};
+use super::super::{Compiled, ObservedKind, Policy, compile};
 use super::{digest, leaf, member, members, node, root, service, serving, slice};
 use crate::compile::{Member, Touched, generated_host};
 use crate::decide::{OwnKnowledge, Readiness, readiness};
@@ -40,10 +40,12 @@ fn the_best_way_into_a_member_is_taken() {
         ("node port", false, ported, leaf(None), vec!["192.0.2.1:30080"]),
         ("external name", false, elsewhere, leaf(None), vec!["x.example:80"]),
     ] {
-        let mut objects =
-            vec![(SeenKind::Service, service("web", &service_extra)), (SeenKind::Ingress, leaf)];
-        objects.extend(slices.iter().map(|slice| (SeenKind::Slice, slice.clone())));
-        objects.extend(nodes.iter().map(|node| (SeenKind::Node, node.clone())));
+        let mut objects = vec![
+            (ObservedKind::Service, service("web", &service_extra)),
+            (ObservedKind::Ingress, leaf),
+        ];
+        objects.extend(slices.iter().map(|slice| (ObservedKind::Slice, slice.clone())));
+        objects.extend(nodes.iter().map(|node| (ObservedKind::Node, node.clone())));
         let mut one = member(&objects);
         one.pods_reachable = reachable;
         let global = compiled(&members([("c1", one)]), None).global.expect(what);
@@ -56,29 +58,29 @@ fn the_best_way_into_a_member_is_taken() {
 fn a_member_without_a_way_in_is_remarked_upon() {
     let one = member(&[
         (
-            SeenKind::Service,
+            ObservedKind::Service,
             service(
                 "web",
                 &json!({"spec": {"ports": [{"name": "http", "port": 80, "nodePort": null}]}}),
             ),
         ),
-        (SeenKind::Slice, slice("web-1", "web", "IPv4", &["10.0.0.1"])),
-        (SeenKind::Ingress, leaf(None)),
+        (ObservedKind::Slice, slice("web-1", "web", "IPv4", &["10.0.0.1"])),
+        (ObservedKind::Ingress, leaf(None)),
     ]);
     let compiled = compiled(&members([("c1", one)]), None);
     assert_eq!(compiled.global, None);
     assert!(
-        compiled.remarks[0].contains("cluster c1 has ready endpoints of shop/web and no way in")
+        compiled.findings[0].contains("cluster c1 has ready endpoints of shop/web and no way in")
     );
 }
 
 #[test]
 fn a_backend_that_nobody_can_serve_is_remarked_upon_with_what_is_lacking() {
-    let without_service = member(&[(SeenKind::Ingress, leaf(Some("192.0.2.2")))]);
+    let without_service = member(&[(ObservedKind::Ingress, leaf(Some("192.0.2.2")))]);
     let ports = json!({"spec": {"ports": [{"name": "other", "port": 8080}]}});
     let without_port = member(&[
-        (SeenKind::Service, service("web", &ports)),
-        (SeenKind::Ingress, leaf(Some("192.0.2.3"))),
+        (ObservedKind::Service, service("web", &ports)),
+        (ObservedKind::Ingress, leaf(Some("192.0.2.3"))),
     ]);
     let all = [
         ("c1", serving("192.0.2.1", 0)),
@@ -86,15 +88,15 @@ fn a_backend_that_nobody_can_serve_is_remarked_upon_with_what_is_lacking() {
         ("c3", without_port),
         ("c4", serving("192.0.2.4", 0)),
     ];
-    let remarks = compiled(&members(all.clone()), None).remarks;
+    let findings = compiled(&members(all.clone()), None).findings;
     assert_eq!(
-        remarks,
+        findings,
         ["nobody can serve web:80: no pod of the Service shop/web is ready in c1, c4; \
           the Service shop/web has no such port in c3; there is no Service shop/web in c2"]
     );
     let mut all = members(all);
     all.insert("c5".into(), serving("192.0.2.5", 1));
-    assert_eq!(compiled(&all, None).remarks, [""; 0], "one that can is enough");
+    assert_eq!(compiled(&all, None).findings, [""; 0], "one that can is enough");
 }
 
 #[test]
@@ -102,9 +104,9 @@ fn only_members_that_hold_a_leaf_of_this_root_are_targets() {
     let mut other = leaf(Some("192.0.2.2"));
     other["metadata"]["labels"]["limen.dev/root-uid"] = json!("u-2");
     let stranger = member(&[
-        (SeenKind::Service, service("web", &json!({}))),
-        (SeenKind::Slice, slice("web-1", "web", "IPv4", &["10.0.0.1"])),
-        (SeenKind::Ingress, other),
+        (ObservedKind::Service, service("web", &json!({}))),
+        (ObservedKind::Slice, slice("web-1", "web", "IPv4", &["10.0.0.1"])),
+        (ObservedKind::Ingress, other),
     ]);
     let all = members([("c1", serving("192.0.2.1", 1)), ("c2", stranger)]);
     let global = compiled(&all, None).global.unwrap();
@@ -148,15 +150,15 @@ fn a_member_that_is_away_keeps_its_targets() {
 fn a_pod_with_two_addresses_counts_once() {
     let mut one = member(&[
         (
-            SeenKind::Service,
+            ObservedKind::Service,
             service(
                 "web",
                 &json!({"metadata": {"annotations": {"limen.dev/requests-per-endpoint": "50"}}}),
             ),
         ),
-        (SeenKind::Slice, slice("web-1", "web", "IPv4", &["10.0.0.1", "10.0.0.2"])),
-        (SeenKind::Slice, slice("web-2", "web", "IPv6", &["fd00::1", "fd00::2"])),
-        (SeenKind::Ingress, leaf(Some("2001:db8::9"))),
+        (ObservedKind::Slice, slice("web-1", "web", "IPv4", &["10.0.0.1", "10.0.0.2"])),
+        (ObservedKind::Slice, slice("web-2", "web", "IPv6", &["fd00::1", "fd00::2"])),
+        (ObservedKind::Ingress, leaf(Some("2001:db8::9"))),
     ]);
     one.drained_percent = 20;
     let global = compiled(&members([("c1", one)]), None).global.unwrap();
@@ -191,7 +193,7 @@ fn endpoints_of_a_kind_whose_watch_is_lost_are_stale_and_not_current() {
     };
     let first = compiled(&lost, None, 0).global.unwrap();
     for now in [100, 120, 140] {
-        lost.lose(SeenKind::Slice, now);
+        lost.lose(ObservedKind::Slice, now);
     }
     let later = compiled(&lost, Some(&first), 140);
     let global = later.global.unwrap();
@@ -201,15 +203,15 @@ fn endpoints_of_a_kind_whose_watch_is_lost_are_stale_and_not_current() {
     assert_eq!(target.verdicts.observed_at, Some(0), "the observation is as old as it was");
     assert_eq!(readiness(target, OwnKnowledge::None), Readiness::Stale);
     assert_eq!(readiness(target, OwnKnowledge::Answers), Readiness::Ready);
-    assert!(later.remarks[0].contains("cluster c1: the watch of EndpointSlice objects fails"));
+    assert!(later.findings[0].contains("cluster c1: the watch of EndpointSlice objects fails"));
     assert_eq!(readiness(&global.backends[0].targets[1], OwnKnowledge::None), Readiness::Ready);
 
     lost.api = Verdict::Unhealthy;
     assert_eq!(lost.stale_kind(), None, "an API that does not answer says more");
     lost.api = Verdict::Healthy;
     let all = [("web-1", vec!["10.0.0.1"])]
-        .map(|(name, to)| digest(SeenKind::Slice, &slice(name, "web", "IPv4", &to)));
-    assert_eq!(lost.state(SeenKind::Slice, all.into()), [Touched::Everything]);
+        .map(|(name, to)| digest(ObservedKind::Slice, &slice(name, "web", "IPv4", &to)));
+    assert_eq!(lost.state(ObservedKind::Slice, all.into()), [Touched::Everything]);
     let again = compiled(&lost, Some(&global), 150).global.unwrap();
     assert_eq!(again.backends[0].targets[0].verdicts.lost_kind, None);
     assert_eq!(again.backends[0].targets[0].ready_endpoints, Some(1));

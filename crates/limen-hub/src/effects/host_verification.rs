@@ -11,9 +11,6 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::Traffic;
-use super::compiling::Known;
-
 const PATIENCE: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// Whoever has just written a record should not wait much longer than resolvers do.
@@ -23,8 +20,8 @@ const NO_ERROR: u8 = 0;
 const NO_SUCH_NAME: u8 = 3;
 
 /// What is being proven.
-pub(crate) struct Proving {
-    pub(super) proofs: Proofs,
+pub(crate) struct HostVerification {
+    pub(crate) proofs: Proofs,
     resolver: SocketAddr,
     found: BTreeSet<Proof>,
     /// Those that have been looked for and were not there.
@@ -35,11 +32,11 @@ pub(crate) struct Proving {
 
 /// What came of looking for a proof.
 pub(crate) struct Looked {
-    pub(super) proof: Proof,
-    pub(super) found: bool,
+    pub(crate) proof: Proof,
+    pub(crate) found: bool,
 }
 
-impl Proving {
+impl HostVerification {
     /// Asks a resolver for proofs that name the hub.
     pub(crate) fn new(
         hub: String,
@@ -57,17 +54,29 @@ impl Proving {
         }
     }
 
-    pub(super) fn is_found(&self, proof: &Proof) -> bool {
+    pub(crate) fn is_found(&self, proof: &Proof) -> bool {
         self.found.contains(proof)
     }
 
     /// Whether it is known if the record is there.
-    pub(super) fn is_answered(&self, proof: &Proof) -> bool {
+    pub(crate) fn is_answered(&self, proof: &Proof) -> bool {
         self.found.contains(proof) || self.missed.contains(proof)
     }
 
+    /// Takes the result of a look.
+    pub(crate) fn looked(&mut self, Looked { proof, found }: Looked) {
+        match found {
+            true => {
+                self.asking.remove(&proof);
+                self.missed.remove(&proof);
+                self.found.insert(proof);
+            }
+            false => drop(self.missed.insert(proof)),
+        }
+    }
+
     /// Asks for exactly what some root still needs.
-    fn follow(&mut self, wanted: &BTreeSet<Proof>) {
+    pub(crate) fn follow(&mut self, wanted: &BTreeSet<Proof>) {
         self.found.retain(|proof| wanted.contains(proof));
         self.missed.retain(|proof| wanted.contains(proof));
         self.asking.retain(|proof, task| {
@@ -86,43 +95,9 @@ impl Proving {
     }
 }
 
-impl Drop for Proving {
+impl Drop for HostVerification {
     fn drop(&mut self) {
         self.asking.values().for_each(AbortHandle::abort);
-    }
-}
-
-impl Traffic {
-    /// Asks for what roots need, if some have come, gone or changed.
-    pub(super) fn look_for_proofs(&mut self) {
-        let Some(proving) = self.proving.as_mut().filter(|_| std::mem::take(&mut self.prove))
-        else {
-            return;
-        };
-        let roots = self.roots.values().filter_map(Known::claimed);
-        let wanted = roots.flat_map(|root| proving.proofs.of_root(root)).collect();
-        proving.follow(&wanted);
-    }
-
-    /// A record is there, or is not there yet.
-    pub(crate) fn looked(&mut self, Looked { proof, found }: Looked) {
-        let Some(proving) = &mut self.proving else { return };
-        // Also of others, who lose what they have claimed without a proof.
-        let concerned: Vec<_> = self
-            .roots
-            .iter()
-            .filter(|(_, known)| known.claimed().is_some_and(|root| proof.is_about(root)))
-            .map(|(id, _)| id.clone())
-            .collect();
-        match found {
-            true => {
-                proving.asking.remove(&proof);
-                proving.missed.remove(&proof);
-                proving.found.insert(proof);
-            }
-            false => drop(proving.missed.insert(proof)),
-        }
-        self.dirty.extend(concerned);
     }
 }
 

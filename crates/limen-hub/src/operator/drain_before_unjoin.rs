@@ -8,7 +8,7 @@ use limen_api::{Cluster, GlobalIngress, kind};
 use limen_sync::{ObjectApi, lacks};
 use serde_json::json;
 
-use crate::join::{JoinError, step};
+use super::join::{JoinError, step};
 
 /// Time for edges to obey, and for requests in flight to end.
 const EDGES: Duration = Duration::from_secs(2);

@@ -34,7 +34,7 @@ pub enum ServiceKind {
 
 /// A Service of a member.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SeenService {
+pub struct ObservedService {
     /// The root that it is a leaf of, by uid.
     pub root_uid: Option<String>,
     /// How it is reached.
@@ -81,7 +81,7 @@ pub struct Slice {
 
 /// An Ingress of a member.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SeenIngress {
+pub struct ObservedIngress {
     /// The root that it is a leaf of, by uid.
     pub root_uid: Option<String>,
     /// Where it is served.
@@ -108,7 +108,7 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-impl SeenService {
+impl ObservedService {
     /// What a Service says.
     pub fn of(object: &Value) -> Self {
         let (spec, annotations) = (&object["spec"], &object["metadata"]["annotations"]);
@@ -174,7 +174,7 @@ impl Slice {
     }
 }
 
-impl SeenIngress {
+impl ObservedIngress {
     /// What an Ingress says.
     pub fn of(object: &Value) -> Self {
         let entries = items(&object["status"]["loadBalancer"]["ingress"]);

@@ -7,7 +7,7 @@ use crate::global::{Global, Target, Verdict};
 
 /// How many targets of each cluster have ready endpoints, and how many have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally(BTreeMap<String, Counts>);
+pub struct EndpointTotals(BTreeMap<String, Counts>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
@@ -33,7 +33,7 @@ impl Counts {
     }
 }
 
-impl Tally {
+impl EndpointTotals {
     /// A root compiles to something else than before. Whether that changes the verdict on any
     /// cluster.
     pub fn replace(&mut self, before: Option<&Global>, after: Option<&Global>) -> bool {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn one_ready_endpoint_is_enough_and_the_last_one_counts() {
         let (ready, empty) = (global(&[(1, Verdict::Healthy)]), global(&[(1, Verdict::Unhealthy)]));
-        let mut tally = Tally::default();
+        let mut tally = EndpointTotals::default();
         assert_eq!(tally.verdict("c1"), Verdict::Unknown);
         assert!(tally.replace(None, Some(&empty)));
         assert_eq!(tally.verdict("c1"), Verdict::Unhealthy);
@@ -113,14 +113,14 @@ mod tests {
             changes in proptest::collection::vec((0..5usize, some_global()), 1..40)
         ) {
             let mut roots: [Option<Global>; 5] = Default::default();
-            let mut tally = Tally::default();
+            let mut tally = EndpointTotals::default();
             for (root, after) in changes {
                 let after = after.map(|endpoints| global(&endpoints));
                 let clusters = || (0..4).map(|number| format!("c{number}"));
                 let before: Vec<Verdict> = clusters().map(|name| tally.verdict(&name)).collect();
                 let news = tally.replace(roots[root].as_ref(), after.as_ref());
                 roots[root] = after;
-                let mut scratch = Tally::default();
+                let mut scratch = EndpointTotals::default();
                 for root in roots.iter().flatten() {
                     scratch.replace(None, Some(root));
                 }

@@ -8,7 +8,7 @@ use kube::client::AuthError;
 use crate::unreadable_yaml;
 
 /// Why a request failed: the server's own words, or the last cause, which says most.
-pub fn why(error: &kube::Error) -> String {
+pub fn error_text(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return match status.message.is_empty() {
             true => format!("{} ({})", status.reason, status.code),
@@ -60,14 +60,14 @@ mod tests {
             ..kube::core::Status::default()
         };
         let refused = kube::Error::Api(Box::new(status("clusters \"asia\" is forbidden")));
-        assert_eq!(why(&refused), "clusters \"asia\" is forbidden");
-        assert_eq!(why(&kube::Error::Api(Box::new(status("")))), "Forbidden (403)");
+        assert_eq!(error_text(&refused), "clusters \"asia\" is forbidden");
+        assert_eq!(error_text(&kube::Error::Api(Box::new(status("")))), "Forbidden (403)");
         let inner = io::Error::from(io::ErrorKind::ConnectionRefused);
         let away = kube::Error::Service(Box::new(io::Error::other(inner)));
-        assert_eq!(why(&away), "connection refused");
+        assert_eq!(error_text(&away), "connection refused");
         let printed = "status:\n  token: hunter2\n token: hunter3\n";
         let wrong = serde_saphyr::from_str::<serde_json::Value>(printed).unwrap_err();
-        let said = why(&kube::Error::Auth(AuthError::AuthExecParse(Box::new(wrong))));
+        let said = error_text(&kube::Error::Auth(AuthError::AuthExecParse(Box::new(wrong))));
         assert!(!said.contains("hunter") && said.contains("users[].exec"), "{said}");
     }
 }

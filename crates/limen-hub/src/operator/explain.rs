@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use limen_api::dialect::{self, Home};
-use limen_api::{Cluster, FederatedType, NAMESPACE, PlacementPolicy, why};
+use limen_api::{Cluster, FederatedType, NAMESPACE, PlacementPolicy, error_text};
 use limen_core::federated::{Federated, Kind, ObjectId, OnDelete};
 use limen_core::placement::Clusters;
 use limen_core::plan::{Plan, plan};
@@ -27,7 +27,7 @@ const NAMED: usize = 10;
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The hub did not answer as it should.
-    #[error("cannot {step}: {}", why(error))]
+    #[error("cannot {step}: {}", error_text(error))]
     Hub {
         /// What was being done.
         step: String,

@@ -6,17 +6,17 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
-use limen_api::{Cluster, ClusterSpec, FederatedType, NAMESPACE, SecretReference, why};
+use limen_api::{Cluster, ClusterSpec, FederatedType, NAMESPACE, SecretReference, error_text};
 use limen_core::locality::Coordinates;
 use limen_core::membership::{AccountName, Candidate, Consent, Refusal, Registered, admit};
 use limen_sync::ObjectApi;
 use serde_json::json;
 
-use crate::account::{account_objects, claims, delete_shared_account};
+use super::account::{account_objects, claims, delete_shared_account};
 use crate::clusters::UNJOIN_ANNOTATION;
 use crate::connect::{SecretData, member_client};
+use crate::effects::renewal::{account_of, new_token};
 use crate::kinds::federated_types;
-use crate::renewal::{account_of, new_token};
 use crate::setup::{SetupError, cluster_uid, hub_id};
 
 /// Time for a hub that has just started to serve its own kinds.
@@ -60,7 +60,7 @@ pub struct Joined {
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// A request failed.
-    #[error("cannot {step}: {}", why(error))]
+    #[error("cannot {step}: {}", error_text(error))]
     Step {
         /// The step, and its object.
         step: String,

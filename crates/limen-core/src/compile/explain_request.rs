@@ -10,7 +10,7 @@ use crate::route::{HostBuffer, HostRules, Routes, normal_host};
 
 /// Where a client would be sent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct ExplainedRequest {
     /// The GlobalIngress, as namespace/name.
     pub global: String,
     /// The host and path of the rule that matched; nothing if it was the default.
@@ -24,13 +24,13 @@ pub struct Asked {
 /// Where a client would be sent that asks for a host and a path; nothing if nobody serves them.
 /// `client` is where the client is; `demand` the requests in a second for a backend, by
 /// GlobalIngress and backend.
-pub fn asked<'a>(
+pub fn explain_request<'a>(
     globals: impl Iterator<Item = (&'a str, &'a Global)>,
     (host, path): (&str, &str),
     client: &[&str],
     from: &Vantage,
     demand: impl Fn(&str, &str) -> f64,
-) -> Option<Asked> {
+) -> Option<ExplainedRequest> {
     let mut globals: Vec<(&str, &Global)> = globals.collect();
     // Edges know roots by namespace and name, which sort differently from the joined text.
     globals.sort_by_key(|(name, _)| name.split_once('/').unwrap_or(("", name)));
@@ -54,7 +54,7 @@ pub fn asked<'a>(
         allowed: &allowed,
         demand: demand(name, backend_name),
     });
-    Some(Asked {
+    Some(ExplainedRequest {
         global: (*name).to_owned(),
         rule: rule.clone(),
         backend: (*backend_name).to_owned(),

@@ -10,14 +10,14 @@ const FORGOTTEN: i64 = 300;
 
 /// When an edge was last heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct EdgeLiveness {
     /// When it lived.
     alive: i64,
     /// When it spoke, as far as that can be told.
     spoke: Option<i64>,
 }
 
-impl Heard {
+impl EdgeLiveness {
     /// A report is found whose time of arrival nobody knows, as by a hub that starts. All that there
     /// is to go by is when the edge says that it was written. The edge itself may live all the
     /// same: a hub that was away gives everybody time to be heard of.
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn the_clock_of_an_edge_does_not_matter_once_it_is_heard() {
         let now = 1_000_000;
-        let heard = Heard::again(now);
+        let heard = EdgeLiveness::again(now);
         for (later, fresh, alive) in
             [(0, true, true), (30, true, true), (31, false, true), (46, false, false)]
         {
@@ -74,7 +74,7 @@ mod tests {
             (None, Some(now - 60), false),
             (None, None, false),
         ] {
-            let read = Heard::read(received_at, observed_at, now);
+            let read = EdgeLiveness::read(received_at, observed_at, now);
             assert_eq!(read.is_fresh(now), fresh, "{received_at:?} {observed_at:?}");
         }
     }
@@ -89,14 +89,14 @@ mod tests {
             (Some(now - 1000), false, false),
             (None, false, true),
         ] {
-            let found = Heard::found(observed_at, now);
+            let found = EdgeLiveness::found(observed_at, now);
             assert_eq!(
                 (found.is_fresh(now), found.is_alive(now)),
                 (fresh, alive),
                 "{observed_at:?}"
             );
         }
-        let ahead = Heard::found(Some(now + 3600), now);
+        let ahead = EdgeLiveness::found(Some(now + 3600), now);
         assert!(
             ahead.is_fresh(now) && !ahead.is_fresh(now + 31),
             "a clock that is fast is no life"

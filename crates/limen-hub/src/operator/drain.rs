@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use limen_api::{Cluster, ClusterSpec, Edge, GlobalIngress, why};
+use limen_api::{Cluster, ClusterSpec, Edge, GlobalIngress, error_text};
 use limen_core::compile::{
-    Asked, NextDrain, Objection, Policy, asked, next_drain, objections, under_policy,
+    ExplainedRequest, NextDrain, Objection, Policy, explain_request, next_drain, objections,
+    under_policy,
 };
 use limen_core::decide::Vantage;
 use limen_core::edge::EdgeKind;
@@ -14,13 +15,11 @@ use limen_core::global::Global;
 use limen_core::locality::Locality;
 use serde_json::json;
 
-use super::now;
-
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The hub does not tell.
-    #[error("cannot read {what} from the hub: {}", why(error))]
+    #[error("cannot read {what} from the hub: {}", error_text(error))]
     Read {
         /// What.
         what: &'static str,
@@ -28,7 +27,7 @@ pub enum AskError {
         error: kube::Error,
     },
     /// The hub does not take it.
-    #[error("cannot change the cluster {cluster} on the hub: {}", why(error))]
+    #[error("cannot change the cluster {cluster} on the hub: {}", error_text(error))]
     Write {
         /// The cluster.
         cluster: String,
@@ -73,7 +72,7 @@ pub struct Drained {
 }
 
 /// What the hub knows of traffic at one moment.
-pub struct Picture {
+pub struct TrafficSnapshot {
     globals: BTreeMap<String, Global>,
     edges: BTreeMap<String, Edge>,
     clusters: BTreeMap<String, ClusterSpec>,
@@ -83,7 +82,7 @@ fn name_of(metadata: &kube::core::ObjectMeta) -> String {
     metadata.name.clone().unwrap_or_default()
 }
 
-impl Picture {
+impl TrafficSnapshot {
     /// Reads it.
     pub async fn read(client: &Client) -> Result<Self, AskError> {
         let all = ListParams::default();
@@ -108,7 +107,7 @@ impl Picture {
     /// Requests in a second that clients want over all edges, by GlobalIngress and backend.
     fn demand(&self) -> BTreeMap<(String, String), f64> {
         let mut found = BTreeMap::new();
-        let time = now();
+        let time = limen_sync::clock::now_seconds();
         let fresh = self.edges.values().filter(|edge| edge.heard(time).is_fresh(time));
         for report in fresh.filter_map(|edge| edge.status.as_ref()) {
             for demand in &report.demand {
@@ -155,13 +154,18 @@ impl Picture {
     }
 
     /// Where a client would be sent; nothing if nobody serves what it asks for.
-    pub fn ask(&self, what: (&str, &str), client: &[&str], from: &Vantage) -> Option<Asked> {
+    pub fn ask(
+        &self,
+        what: (&str, &str),
+        client: &[&str],
+        from: &Vantage,
+    ) -> Option<ExplainedRequest> {
         let demand = self.demand();
         let wanted = |global: &str, backend: &str| {
             demand.get(&(global.to_owned(), backend.to_owned())).copied().unwrap_or(0.0)
         };
         let globals = self.globals.iter().map(|(name, global)| (name.as_str(), global));
-        asked(globals, what, client, from, wanted)
+        explain_request(globals, what, client, from, wanted)
     }
 
     /// The paths that are served of a host.
@@ -186,7 +190,7 @@ impl Picture {
 /// Takes traffic away from a cluster, unless that would do harm. A cluster that has lost some
 /// already never gets it back by this.
 pub async fn drain(client: &Client, options: &Drain) -> Result<Drained, AskError> {
-    let picture = Picture::read(client).await?;
+    let picture = TrafficSnapshot::read(client).await?;
     let name = &options.cluster;
     let Some(cluster) = picture.clusters.get(name) else {
         let known: Vec<_> = picture.clusters.keys().map(String::as_str).collect();
@@ -210,7 +214,8 @@ pub async fn drain(client: &Client, options: &Drain) -> Result<Drained, AskError
     };
     let backends = globals().map(|(_, global)| serves(global)).sum();
     let schedule = cluster.drain_schedule.map(|plan| (plan.started_at, plan.over_seconds));
-    let next = next_drain(cluster.drain, schedule, options.over_seconds, now());
+    let next =
+        next_drain(cluster.drain, schedule, options.over_seconds, limen_sync::clock::now_seconds());
     if let (NextDrain::Schedule(schedule), false) = (next, options.dry_run) {
         let schedule = schedule
             .map(|(started_at, over)| json!({"startedAt": started_at, "overSeconds": over}));

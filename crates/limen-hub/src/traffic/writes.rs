@@ -66,7 +66,7 @@ impl Traffic {
             None => Vec::new(),
         };
         let ready = known.compiled.is_some();
-        let message = known.remarks.join("; ");
+        let message = known.findings.join("; ");
         let old = &known.object["status"];
         let since = jiff::Timestamp::from_second(now()).unwrap_or_default().to_string();
         let mut condition = json!({
@@ -104,7 +104,7 @@ impl Traffic {
         let uid = &known.root.as_ref().ok()?.uid;
         let before = written.map_or(&[][..], |written| &written.conditions);
         let serving = known.serving.as_ref().map(|answered| &answered.serving);
-        let conditions = conditions(&known.remarks, serving, before);
+        let conditions = conditions(&known.findings, serving, before);
         let is_written = |written: &super::Written| {
             (Arc::ptr_eq(&written.global, global) || written.global == *global)
                 && written.root_uid == *uid

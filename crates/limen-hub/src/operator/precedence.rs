@@ -5,8 +5,8 @@ use kube::{Api, Client, ResourceExt};
 use limen_api::TrafficPolicy;
 use limen_core::compile::{TargetReference, governing_policy};
 
-use super::asking::AskError;
-use super::{RootKind, global_key};
+use super::drain::AskError;
+use crate::traffic::{RootKind, global_key};
 
 /// Why a proposed policy would not be in force for a compiled root, as namespace/name, if so.
 pub async fn hindrance(

@@ -14,9 +14,9 @@ use limen_sync::is_absent;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::drain_before_unjoin::drain_before_unjoin;
+use super::join::{JoinError, is_leaving, step};
 use crate::clusters::{LET_GO, UNJOIN_ANNOTATION};
-use crate::drain_before_unjoin::drain_before_unjoin;
-use crate::join::{JoinError, is_leaving, step};
 
 /// Time between two looks at the Cluster.
 const LOOK: Duration = Duration::from_millis(200);
