@@ -188,7 +188,7 @@ fn said(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let answer = cause.downcast_ref::<kube::Error>();
-        let words = answer.map_or_else(|| cause.to_string(), limen_api::why);
+        let words = answer.map_or_else(|| cause.to_string(), limen_api::error_text);
         let already = text.contains(&words);
         match text.is_empty() {
             true => text = words,
