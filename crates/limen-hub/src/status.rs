@@ -180,19 +180,6 @@ pub(crate) fn was_let_go(record: Option<&Value>, root_uid: &str) -> bool {
     of_a_root && owners.is_none_or(Vec::is_empty)
 }
 
-/// Why deletions of a root wait for a person, as its record says, if they do.
-pub(crate) fn held(record: &Value) -> Option<&str> {
-    let mut conditions = record["spec"]["conditions"].as_array().into_iter().flatten();
-    let held = |known: &Value| known["type"] == "Held" && known["status"] == "True";
-    conditions.any(held).then(|| record["spec"]["message"].as_str().unwrap_or_default())
-}
-
-/// Whether the record of a root says that its deletion in a cluster waits for a person.
-pub(crate) fn is_held_in(record: &Value, cluster: &str) -> bool {
-    let mut leaves = record["spec"]["clusters"].as_array().into_iter().flatten();
-    leaves.any(|leaf| leaf["cluster"] == cluster && leaf["state"] == "Held")
-}
-
 fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
     let report = root.reports.get(name);
     let planned = root.plan.leaves.contains_key(&**name);

@@ -12,6 +12,7 @@ mod interpret;
 mod members;
 mod permits;
 mod planning;
+mod preview;
 mod removals;
 mod scaling;
 #[cfg(test)]
@@ -39,6 +40,8 @@ pub(crate) use self::effects::Answer;
 use self::holds::Holds;
 pub(crate) use self::members::Connected;
 use self::permits::Newer;
+pub(crate) use self::preview::{Preview, Step};
+pub(crate) use self::removals::LEDGER;
 use self::removals::LedgerState;
 use self::scaling::Scaling;
 use self::tombstones::RecentTombstones;

@@ -137,7 +137,7 @@ impl Federation {
 
     /// Every dirty root, in the order in which they may claim leaves. So a hub that starts anew
     /// leaves them with the same roots.
-    fn take_dirty(&mut self) -> Vec<Arc<ObjectId>> {
+    pub(super) fn take_dirty(&mut self) -> Vec<Arc<ObjectId>> {
         let dirty = std::mem::take(&mut self.dirty);
         let known = dirty.iter().filter_map(|id| Some((self.roots.get(id)?.seniority(), id)));
         let mut ordered: Vec<_> = known.collect();
@@ -146,7 +146,7 @@ impl Federation {
     }
 
     /// Outlook of a root, if it is understood and may have leaves.
-    fn outlook(&mut self, id: &Arc<ObjectId>, root: &mut Root) -> Option<Outlook> {
+    pub(super) fn outlook(&mut self, id: &Arc<ObjectId>, root: &mut Root) -> Option<Outlook> {
         if !self.interpret(id, root) {
             return None;
         }

@@ -15,7 +15,7 @@ use crate::outbox::Record;
 use crate::roots::{Clearance, Root};
 
 /// The ConfigMap in limen-system that keeps the ledger.
-pub(super) const LEDGER: &str = "limen-removals";
+pub(crate) const LEDGER: &str = "limen-removals";
 
 /// The ledger, and how much of it is on disk.
 #[derive(Default)]
@@ -62,24 +62,9 @@ impl Federation {
             self.write_holds();
             return going;
         }
-        let returned: BTreeSet<Arc<str>> = self
-            .members
-            .iter()
-            .filter(|(_, member)| member.returned_unjudged())
-            .map(|(name, _)| name.clone())
-            .collect();
         let removals: Vec<Removal> = pending
             .iter()
-            .map(|(at, rest)| {
-                let (id, outlook) = &outlooks[*at];
-                Removal {
-                    namespace: id.namespace.as_ref().unwrap_or(&id.name).as_str().into(),
-                    cause: outlook.cause,
-                    losing: rest.clone(),
-                    keeping: outlook.keeping,
-                    returned: returned.clone(),
-                }
-            })
+            .map(|(at, rest)| self.removal(&outlooks[*at].0, &outlooks[*at].1, rest))
             .collect();
         let all = self.leaves_in_all();
         let window = self.options.limits.window;
@@ -123,8 +108,27 @@ impl Federation {
         going
     }
 
+    /// Removals of a root that are to be judged.
+    pub(super) fn removal(
+        &self,
+        id: &ObjectId,
+        outlook: &Outlook,
+        losing: &BTreeSet<Arc<str>>,
+    ) -> Removal {
+        let returned = losing
+            .iter()
+            .filter(|name| self.members.get(*name).is_some_and(Member::returned_unjudged));
+        Removal {
+            namespace: id.namespace.as_ref().unwrap_or(&id.name).as_str().into(),
+            cause: outlook.cause,
+            losing: losing.clone(),
+            keeping: outlook.keeping,
+            returned: returned.cloned().collect(),
+        }
+    }
+
     /// How a root's removals stand: the members that go now, and those to be judged.
-    fn stand(
+    pub(super) fn stand(
         &mut self,
         id: &Arc<ObjectId>,
         outlook: &Outlook,

@@ -2,23 +2,22 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use limen_api::dialect::{self, Home};
-use limen_api::{Cluster, FederatedType, NAMESPACE, PlacementPolicy, error_text};
-use limen_core::federated::{Federated, Kind, ObjectId, OnDelete};
-use limen_core::placement::Clusters;
-use limen_core::plan::{Plan, plan};
+use limen_api::dialect::{Home, identity};
+use limen_api::{Cluster, FederatedType, NAMESPACE, error_text};
+use limen_core::federated::{Federated, Kind, ObjectId};
 use limen_core::reconcile::{Action, Held, Wanted, decide, differences};
 use limen_sync::ObjectApi;
 use serde_json::Value;
 
-use crate::clusters::facts;
+use crate::clusters::{Leaving, facts};
 use crate::connect::{SecretData, member_client};
+use crate::federation::{Federation, LEDGER, Preview, Step};
 use crate::kinds::{Source, leaf_kind, sources_of};
 use crate::setup::{SetupError, hub_id};
-use crate::status::{held, is_held_in, report_id};
+use crate::status::report_id;
 
 /// How many differing fields are named.
 const NAMED: usize = 10;
@@ -112,12 +111,33 @@ impl Catalogue {
             .ok_or_else(|| ExplainError::UnknownKind(format!("{kind} of {api_version}")))
     }
 
-    fn source(&self, kind: &Kind) -> Option<&Source> {
-        self.sources.iter().find(|(known, _)| **known == *kind).map(|(_, source)| source)
+    fn leaf_kind(&self, kind: &Arc<Kind>) -> Arc<Kind> {
+        let source = self.sources.iter().find(|(known, _)| known == kind);
+        match source.map(|(_, source)| source) {
+            Some(Source::OneObject(leaf) | Source::Template(leaf)) => leaf.clone(),
+            _ => kind.clone(),
+        }
     }
 
-    fn part(&self, wanted: &Source) -> Option<&Arc<Kind>> {
-        self.sources.iter().find(|(_, source)| source == wanted).map(|(kind, _)| kind)
+    /// The leaf of a root.
+    fn leaf_of(&self, id: &ObjectId) -> ObjectId {
+        let kind = self.leaf_kind(&id.kind);
+        let namespace = id.namespace.clone().filter(|_| kind.namespaced);
+        ObjectId { kind, namespace, name: id.name.clone() }
+    }
+
+    /// Other roots, and parts of roots, that have the name and the kind of leaves of a root.
+    fn rivals(&self, id: &ObjectId) -> Vec<ObjectId> {
+        let leaf = self.leaf_kind(&id.kind);
+        let same = |kind: &Arc<Kind>| match self.sources.iter().find(|(known, _)| known == kind) {
+            Some((_, Source::Placement(template) | Source::Override(template))) => {
+                self.leaf_kind(template) == leaf
+            }
+            _ => self.leaf_kind(kind) == leaf,
+        };
+        let kinds = self.sources.iter().map(|(kind, _)| kind);
+        let others = kinds.filter(|kind| **kind != id.kind && same(kind));
+        others.map(|kind| ObjectId { kind: kind.clone(), ..id.clone() }).collect()
     }
 }
 
@@ -132,13 +152,6 @@ pub async fn explain(
     let api = ObjectApi::new(hub.clone());
     let hub_name = hub_id(&api).await?;
     let found = api.get(id).await.map_err(failed(format!("read {id}")))?;
-    // What is held is about the object as it is.
-    let record = match &instead {
-        None => {
-            api.get(&report_id(id)).await.map_err(failed(format!("read the record of {id}")))?
-        }
-        Some(_) => None,
-    };
     let object = match (instead, found) {
         (Some(mut instead), Some(found)) => {
             instead["metadata"]["uid"] = found["metadata"]["uid"].clone();
@@ -148,175 +161,222 @@ pub async fn explain(
         (None, Some(found)) => found,
         (None, None) => return Err(ExplainError::NotFound(id.clone())),
     };
-    let list = ListParams::default();
     let clusters: Api<Cluster> = Api::all(hub.clone());
-    let clusters = clusters.list(&list).await.map_err(failed("list clusters"))?.items;
-    let facts: Clusters = clusters
-        .iter()
-        .map(|cluster| (cluster.metadata.name.clone().unwrap_or_default(), facts(cluster)))
-        .collect();
+    let clusters = clusters.list(&ListParams::default()).await.map_err(failed("list clusters"))?;
+    let leaf = catalogue.leaf_of(id);
+    let found = clusters.items.iter().map(async |cluster| member_object(hub, cluster, &leaf).await);
+    let found = futures::future::join_all(found).await;
 
+    let mut federation = Federation::of_listed(api.clone(), home, hub_name.clone());
+    for (kind, source) in &catalogue.sources {
+        if *source == Source::Native {
+            federation.list_type(kind);
+        }
+    }
+    for (cluster, found) in clusters.items.iter().zip(&found) {
+        federation.list_cluster(cluster.clone(), found.as_ref().err().cloned());
+    }
+    list_context(&api, catalogue, id, &mut federation).await?;
+    federation.list(&id.kind, object);
+    let record =
+        api.get(&report_id(id)).await.map_err(failed(format!("read the record of {id}")))?;
+    if let Some(record) = &record {
+        federation.list_record(id, record);
+    }
+    for (cluster, found) in clusters.items.iter().zip(&found) {
+        let name = cluster.metadata.name.as_deref().unwrap_or_default();
+        if let Ok(found) = found {
+            federation.list_leaf(id, name, found.as_ref());
+        }
+    }
+    let preview = federation.preview(id).ok_or_else(|| ExplainError::NotFound(id.clone()))?;
+    Ok(explained(id, &preview, &clusters.items, &found, &hub_name))
+}
+
+/// Lists everything beside a root that its plan depends on.
+async fn list_context(
+    api: &ObjectApi,
+    catalogue: &Catalogue,
+    id: &ObjectId,
+    federation: &mut Federation,
+) -> Result<(), ExplainError> {
+    let own = |kind, plural, namespaced| {
+        limen_api::kind(("limen.dev/v1alpha1", kind, plural, namespaced))
+    };
+    let namespace = limen_api::kind(("v1", "Namespace", "namespaces", false));
+    let home = id.namespace.as_ref().unwrap_or(&id.name);
+    let home = ObjectId { kind: namespace.clone(), namespace: None, name: home.clone() };
+    let ledger = ObjectId {
+        kind: limen_api::kind(("v1", "ConfigMap", "configmaps", true)),
+        namespace: Some(NAMESPACE.to_owned()),
+        name: LEDGER.to_owned(),
+    };
+    let same_leaf = catalogue.rivals(id);
+    for id in [&home, &ledger].into_iter().chain(&same_leaf) {
+        let found = visible(api.get(id).await).map_err(failed(format!("read {id}")))?;
+        if let Some(object) = found.flatten() {
+            federation.list(&id.kind, object);
+        }
+    }
+    let scaler = federation.scaler_kind();
+    let kinds = [
+        own("Hold", "holds", false),
+        own("PlacementPolicy", "placementpolicies", true),
+        scaler.clone(),
+    ];
+    for kind in kinds {
+        let listed = visible(api.list(&kind, "").await);
+        let listed = listed.map_err(failed(format!("list {}", kind.plural)))?.unwrap_or_default();
+        for object in listed.0 {
+            let outside = kind.namespaced
+                && object["metadata"]["namespace"].as_str() != id.namespace.as_deref();
+            if outside {
+                continue;
+            }
+            let found = identity(&object, &kind);
+            federation.list(&kind, object);
+            if kind == scaler {
+                let record = visible(api.get(&report_id(&found)).await);
+                let record = record.map_err(failed(format!("read the record of {found}")))?;
+                if let Some(record) = record.flatten() {
+                    federation.list_record(&found, &record);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The answer, or nothing where a person may not look or there is no such kind.
+fn visible<T>(answer: kube::Result<T>) -> kube::Result<Option<T>> {
+    match answer {
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// A plan in words.
+fn explained(
+    id: &ObjectId,
+    preview: &Preview,
+    clusters: &[Cluster],
+    found: &[Result<Option<Value>, String>],
+    hub: &str,
+) -> Explained {
+    let hindrance = match &preview.federated {
+        _ if preview.is_no_root => Some(
+            "it is not a root: it belongs to its cluster, is annotated limen.dev/federate=false, or was not given to Limen".to_owned(),
+        ),
+        Err(error) => {
+            Some(format!("{error}; nothing is changed in any cluster until this is mended"))
+        }
+        Ok(_) => None,
+    };
+    let held = preview.steps.values().find_map(|step| match step {
+        Step::Removal { held, .. } => held.clone(),
+        _ => None,
+    });
     let mut explained = Explained {
         root: id.clone(),
-        policy: None,
-        hindrance: None,
-        held: record.as_ref().and_then(held).map(str::to_owned),
+        policy: preview.policy.clone(),
+        hindrance,
+        held: held.or(preview.kept.clone()),
         clusters: Vec::new(),
     };
-    let understood = understand(&api, catalogue, id, &object, home, &mut explained).await?;
-    let Some(federated) = understood else { return Ok(explained) };
-    let plan = plan(&federated, &facts, &hub_name, &std::collections::BTreeMap::new());
-    let fate = fate(&object, &federated);
-    for cluster in &clusters {
+    let Ok(federated) = &preview.federated else { return explained };
+    if preview.is_no_root && preview.steps.values().all(|step| matches!(step, Step::Nothing)) {
+        return explained;
+    }
+    for (cluster, found) in clusters.iter().zip(found) {
         let name = cluster.metadata.name.clone().unwrap_or_default();
-        let selection = federated.placement.explain(&name, &facts[&name]);
-        let action = match record.as_ref().is_some_and(|record| is_held_in(record, &name)) {
-            true => "stays until its deletion is released".to_owned(),
-            false => outlook(hub, cluster, &federated, &plan, fate, &hub_name).await,
-        };
+        let selection = federated.placement.explain(&name, &facts(cluster));
+        let step = preview.steps.get(name.as_str()).unwrap_or(&Step::Nothing);
         explained.clusters.push(Outlook {
             cluster: name,
             selected: selection.selected,
             reason: selection.reason,
-            action,
+            action: action(step, federated, found, hub),
         });
     }
-    Ok(explained)
+    explained
 }
 
-async fn understand(
-    api: &ObjectApi,
-    catalogue: &Catalogue,
-    id: &ObjectId,
-    object: &Value,
-    home: Home,
-    explained: &mut Explained,
-) -> Result<Option<Federated>, ExplainError> {
-    let part = async |source: Source| match catalogue.part(&source) {
-        Some(kind) => {
-            let id = ObjectId { kind: kind.clone(), ..id.clone() };
-            api.get(&id).await.map_err(failed(format!("read {id}")))
-        }
-        None => Ok(None),
-    };
-    let understood = match catalogue.source(&id.kind) {
-        Some(Source::OneObject(leaf)) => dialect::one_object(object, &id.kind, leaf),
-        Some(Source::Template(leaf)) => {
-            let placing = part(Source::Placement(id.kind.clone())).await?;
-            let overriding = part(Source::Override(id.kind.clone())).await?;
-            dialect::three_objects(object, placing.as_ref(), overriding.as_ref(), &id.kind, leaf)
-        }
-        _ => {
-            let policy = governing(api, id, object).await?;
-            explained.policy = policy.as_ref().and_then(|policy| policy.metadata.name.clone());
-            let labels = namespace_labels(api, id).await?;
-            if !dialect::is_root(object, &id.kind, home, policy.is_some(), &labels) {
-                let why = "it is not a root: it belongs to its cluster, is annotated limen.dev/federate=false, or was not given to Limen";
-                explained.hindrance = Some(why.to_owned());
-                return Ok(None);
-            }
-            dialect::native(object, &id.kind, policy.as_ref())
-        }
-    };
-    match understood {
-        Ok(federated) => Ok(Some(federated)),
-        Err(error) => {
-            explained.hindrance =
-                Some(format!("{error}; nothing is changed in any cluster until this is mended"));
-            Ok(None)
-        }
-    }
-}
-
-async fn governing(
-    api: &ObjectApi,
-    id: &ObjectId,
-    object: &Value,
-) -> Result<Option<PlacementPolicy>, ExplainError> {
-    let Some(namespace) = &id.namespace else { return Ok(None) };
-    let policies: Api<PlacementPolicy> = Api::namespaced(api.client().clone(), namespace);
-    let policies =
-        policies.list(&ListParams::default()).await.map_err(failed("list placement policies"))?;
-    let governs =
-        |policy: &PlacementPolicy| dialect::governs(policy, object, &id.kind).unwrap_or(false);
-    Ok(policies.items.into_iter().find(governs))
-}
-
-async fn namespace_labels(
-    api: &ObjectApi,
-    id: &ObjectId,
-) -> Result<limen_core::selector::Labels, ExplainError> {
-    let name = id.namespace.as_ref().unwrap_or(&id.name);
-    let namespaces: Api<Namespace> = Api::all(api.client().clone());
-    let found = namespaces.get_opt(name).await.map_err(failed(format!("read namespace {name}")))?;
-    Ok(found.and_then(|namespace| namespace.metadata.labels).unwrap_or_default())
-}
-
-/// What becomes of the leaves of a root that is being deleted.
-fn fate(object: &Value, federated: &Federated) -> Option<OnDelete> {
-    let metadata = &object["metadata"];
-    let orphaned =
-        metadata["finalizers"].as_array().is_some_and(|all| all.contains(&"orphan".into()));
-    let fate = if orphaned { OnDelete::Orphan } else { federated.on_delete };
-    metadata["deletionTimestamp"].is_string().then_some(fate)
-}
-
-/// What would be done in one member, seen with the hub's own eyes.
-async fn outlook(
-    hub: &Client,
-    cluster: &Cluster,
+/// The next action in one member.
+fn action(
+    step: &Step,
     federated: &Federated,
-    plan: &Plan,
-    fate: Option<OnDelete>,
-    hub_name: &str,
+    found: &Result<Option<Value>, String>,
+    hub: &str,
 ) -> String {
-    let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    if let Some(error) = plan.refused.get(name) {
-        return format!("left as it is: {error}");
-    }
-    let held = match member_object(hub, cluster, &federated.leaf).await {
-        Ok(held) => held,
-        Err(reason) => return format!("unknown: {reason}"),
+    let (leaf, on_conflict, create, replaces) = match step {
+        Step::Refused(error) => return format!("left as it is: {error}"),
+        Step::Waits => return "waits for an earlier wave".to_owned(),
+        Step::Removal { held: Some(_), .. } => {
+            return "stays until its deletion is released".to_owned();
+        }
+        Step::Leaves(Leaving::Abandon) => return "forgotten: the cluster is abandoned".to_owned(),
+        Step::Leaves(Leaving::Keep) => return removed(federated, true, found, hub),
+        Step::Leaves(Leaving::Delete) => return removed(federated, false, found, hub),
+        Step::Removal { orphan, held: None } => return removed(federated, *orphan, found, hub),
+        Step::Nothing => return removed(federated, false, found, hub),
+        Step::Leaf { leaf, on_conflict, create, replaces } => (leaf, on_conflict, create, replaces),
     };
-    let state = held.as_ref().map(Held::of);
-    let Some(leaf) = plan.leaves.get(name).filter(|_| fate.is_none()) else {
-        let root_uid = federated.root_uid.as_str();
-        let wanted = match fate {
-            Some(OnDelete::Orphan) => Wanted::Orphan { root_uid },
-            _ => Wanted::Nothing { root_uid },
-        };
-        return match decide(&wanted, state.as_ref(), hub_name) {
-            Action::Delete | Action::Wait => "its leaf is deleted".to_owned(),
-            Action::Release => "its leaf stays, and is nobody's any more".to_owned(),
-            _ if held.is_some() => "nothing: what is there is not a leaf of this hub".to_owned(),
-            _ => "nothing".to_owned(),
-        };
+    let held = match found {
+        Ok(held) => held.as_ref(),
+        Err(error) => return format!("unknown: {error}"),
     };
-    let found = held.as_ref().map_or(Vec::new(), |held| differences(&leaf.object, held, NAMED));
+    let differing = held.map_or(Vec::new(), |held| differences(&leaf.object, held, NAMED));
     let wanted = Wanted::Leaf {
         leaf,
         root_uid: &federated.root_uid,
-        replaces: None,
-        on_conflict: federated.on_conflict,
-        create: true,
+        replaces: replaces.as_deref(),
+        on_conflict: *on_conflict,
+        create: *create,
         settled: None,
-        contained: found.is_empty(),
+        contained: differing.is_empty(),
     };
     let fields = || {
-        let shown: Vec<_> = found
+        let shown: Vec<_> = differing
             .iter()
             .filter(|field| !field.contains("limen.dev/"))
             .map(String::as_str)
             .collect();
         if shown.is_empty() { "bookkeeping only".to_owned() } else { shown.join(", ") }
     };
-    match decide(&wanted, state.as_ref(), hub_name) {
+    match decide(&wanted, held.map(Held::of).as_ref(), hub) {
         Action::Create => "created".to_owned(),
         Action::Update => format!("updated: {}", fields()),
         Action::Adopt => format!("adopted, and changed in: {}", fields()),
         Action::Refuse(refusal) => format!("left alone: {refusal}"),
         Action::Wait => "waits until the old one is gone".to_owned(),
+        Action::Keep if held.is_none() && !create => {
+            "nothing: it has ended there and does not run again".to_owned()
+        }
         Action::Keep | Action::Delete | Action::Release => "nothing: as it shall be".to_owned(),
+    }
+}
+
+/// The next action in a member that is to hold no leaf.
+fn removed(
+    federated: &Federated,
+    orphan: bool,
+    found: &Result<Option<Value>, String>,
+    hub: &str,
+) -> String {
+    let held = match found {
+        Ok(held) => held.as_ref(),
+        Err(error) => return format!("unknown: {error}"),
+    };
+    let root_uid = federated.root_uid.as_str();
+    let wanted = match orphan {
+        true => Wanted::Orphan { root_uid },
+        false => Wanted::Nothing { root_uid },
+    };
+    match decide(&wanted, held.map(Held::of).as_ref(), hub) {
+        Action::Delete | Action::Wait => "its leaf is deleted".to_owned(),
+        Action::Release => "its leaf stays, and is nobody's any more".to_owned(),
+        _ if held.is_some() => "nothing: what is there is not a leaf of this hub".to_owned(),
+        _ => "nothing".to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 mod bad_days;
 mod claims;
 mod doubt;
+mod explaining;
 mod holds;
 mod membership;
 mod more_bad_days;
