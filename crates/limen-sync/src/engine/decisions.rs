@@ -74,6 +74,7 @@ impl Engine {
         self.leaves.shall_go(id)
             && self.leaves.action(id).0 == Action::Keep
             && self.listed.contains(&id.kind)
+            && !self.lost.contains(&id.kind)
             && !self.other_versions.may_hold(&id.kind)
             && !self.queue.working(id)
             && !self.leaves.to_be_looked_for(id)

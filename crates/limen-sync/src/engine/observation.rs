@@ -108,6 +108,10 @@ impl Engine {
     /// The watch of a kind, which has been listed, is answered.
     fn watch_established(&mut self, kind: &Arc<Kind>) {
         if self.lost.remove(kind) {
+            // Deletions wait for it.
+            for id in self.leaves.of_kind(kind) {
+                self.consider(&id);
+            }
             self.say(MemberNews::Listed(kind.clone()));
         }
     }
