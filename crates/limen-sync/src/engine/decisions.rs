@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use limen_api::LeafState;
 use limen_core::corrections::Correction;
-use limen_core::federated::ObjectId;
+use limen_core::federated::{Kind, ObjectId};
 use limen_core::mark::Mark;
 use limen_core::reconcile::{Action, Refusal};
 use tokio::task::JoinSet;
@@ -73,11 +73,16 @@ impl Engine {
     pub(super) fn is_over(&self, id: &Arc<ObjectId>) -> bool {
         self.leaves.shall_go(id)
             && self.leaves.action(id).0 == Action::Keep
-            && self.listed.contains(&id.kind)
-            && !self.lost.contains(&id.kind)
-            && !self.other_versions.may_hold(&id.kind)
+            && self.is_listed(&id.kind)
             && !self.queue.working(id)
             && !self.leaves.to_be_looked_for(id)
+    }
+
+    /// Whether the hub has been told that all leaves of a kind are known.
+    fn is_listed(&self, kind: &Kind) -> bool {
+        let elsewhere = self.other_versions.holds_none(kind);
+        let here = !self.lost.contains(kind) && !self.other_versions.may_hold(kind);
+        self.listed.contains(kind) && (here || elsewhere)
     }
 
     pub(super) fn report(&mut self, id: &Arc<ObjectId>) {

@@ -48,6 +48,11 @@ impl OtherVersions {
         self.served.contains_key(kind) && !self.empty.contains(kind)
     }
 
+    /// Whether a list has shown that the member holds no leaf of the kind in any version.
+    pub(super) fn holds_none(&self, kind: &Kind) -> bool {
+        self.empty.contains(kind)
+    }
+
     /// Another cluster may answer from here on.
     pub(super) fn doubt(&mut self) {
         self.empty.clear();
