@@ -12,6 +12,7 @@ use limen_core::placement::ClusterFacts;
 use limen_sync::{ApiVerdict, Description, MemberErrorKind, ObjectApi, Report, Syncer};
 use tokio::task::AbortHandle;
 
+use crate::conditions::condition;
 use crate::connect::MadeFrom;
 
 /// What a person wants to become of the leaves of a member that leaves the federation.
@@ -303,31 +304,6 @@ pub(crate) const LET_GO: &str = "LetGo";
 /// What placement needs to know of a member.
 pub(crate) fn facts(cluster: &Cluster) -> ClusterFacts {
     ClusterFacts { labels: cluster.metadata.labels.clone().unwrap_or_default() }
-}
-
-/// A condition, with the time of its last change.
-pub(crate) fn condition(
-    before: &[Condition],
-    type_: &str,
-    status: &str,
-    reason: &str,
-    message: &str,
-    now: jiff::Timestamp,
-) -> Condition {
-    let before = before.iter().find(|old| old.type_ == type_);
-    let last_transition_time = match before {
-        Some(before) if before.status == status => before.last_transition_time.clone(),
-        // Seconds are all that the API keeps.
-        _ => Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)),
-    };
-    Condition {
-        type_: type_.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-        last_transition_time,
-        observed_generation: None,
-    }
 }
 
 /// The members, by name.

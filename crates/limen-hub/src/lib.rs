@@ -7,6 +7,7 @@
 //! it was.
 
 mod clusters;
+mod conditions;
 mod connect;
 mod effects;
 mod federation;

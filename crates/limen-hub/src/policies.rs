@@ -3,7 +3,7 @@
 use limen_api::dialect::check_policy;
 use limen_api::{PlacementPolicy, PlacementPolicyStatus};
 
-use crate::clusters::condition;
+use crate::conditions::condition;
 
 /// What people read about a policy that so many roots go by.
 pub(crate) fn status(

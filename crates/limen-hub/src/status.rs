@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use limen_api::{GovernedBy, LeafReport, LeafState, NAMESPACE, OnDeleteSpec};
 use limen_core::federated::{Kind, ObjectId, OnDelete};
 use limen_core::lifecycle::Governed;
 use limen_core::merge::{LeafStatus, merge};
 use limen_sync::Desired;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::clusters::Members;
+use crate::conditions::condition;
 use crate::roots::{Memory, Root};
 
 /// The root's own status, merged from its leaves, if its kind has one.
@@ -104,7 +107,7 @@ pub(crate) fn report(
     root: &Root,
     members: &Members,
     unserved: Option<&str>,
-    now: &str,
+    now: jiff::Timestamp,
 ) -> Option<Value> {
     let written = root.written_report.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let written: Value = written.unwrap_or_default();
@@ -127,13 +130,14 @@ pub(crate) fn report(
     let message = message(root, &leaves);
     let conditions = conditions(root, &written, (synced, selected), (&message, unserved), now);
     let message = if message.is_empty() { unserved.unwrap_or_default() } else { &message };
+    let since = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let clusters: Vec<Value> = leaves
         .iter()
         .map(|leaf| {
             let mut value = serde_json::to_value(leaf).unwrap_or_default();
             let old = before.get(leaf.cluster.as_str());
             let same = old.filter(|old| old["state"] == value["state"]);
-            value["since"] = same.map_or(json!(now), |old| old["since"].clone());
+            value["since"] = same.map_or_else(|| json!(since), |old| old["since"].clone());
             value
         })
         .collect();
@@ -252,18 +256,11 @@ fn conditions(
     written: &Value,
     (synced, selected): (usize, usize),
     (message, unserved): (&str, Option<&str>),
-    now: &str,
-) -> Value {
-    let old = written["spec"]["conditions"].as_array();
+    now: jiff::Timestamp,
+) -> Vec<Condition> {
+    let before = Vec::<Condition>::deserialize(&written["spec"]["conditions"]).unwrap_or_default();
     let make = |kind: &str, on: bool, reason: &str, message: &str| {
-        let status = if on { "True" } else { "False" };
-        let same = old
-            .into_iter()
-            .flatten()
-            .find(|condition| condition["type"] == kind && condition["status"] == status);
-        let since = same.map_or(json!(now), |condition| condition["lastTransitionTime"].clone());
-        json!({"type": kind, "status": status, "reason": reason, "message": message,
-            "lastTransitionTime": since})
+        condition(&before, kind, if on { "True" } else { "False" }, reason, message, now)
     };
     let understood = root.federated.is_ok();
     let held = root.hold.as_ref().or(root.kept.as_ref());
@@ -278,7 +275,7 @@ fn conditions(
     if let Some(why) = unserved {
         conditions.push(make("Served", false, "Traffic", why));
     }
-    Value::Array(conditions)
+    conditions
 }
 
 #[cfg(test)]

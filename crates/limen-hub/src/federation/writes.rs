@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::holds::HoldWrite;
 use super::removals::LEDGER;
 use super::{FIRST_LOOK, Federation, GATHER, PATIENCE, UNDER_WAY};
-use crate::clusters::{Leaving, Member, condition};
+use crate::clusters::{Leaving, Member};
+use crate::conditions::condition;
 use crate::outbox::root::{RootWrite, Written, finalizers};
 use crate::outbox::{Outcome, Record, Write, absent_is_none, is_conflict};
 use crate::setup::cluster_object;
@@ -85,13 +86,12 @@ impl Federation {
     }
 
     fn write_root(&mut self, id: &Arc<ObjectId>) -> Option<Write> {
-        let now = limen_sync::clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let root = self.roots.get(id)?;
         if root.is_under_way(PATIENCE) || (self.has_just_started() && self.is_guessing(root)) {
             self.record_later(id);
             return None;
         }
-        let mut write = self.root_write(id, root, &now);
+        let mut write = self.root_write(id, root, limen_sync::clock::now());
         let root = self.roots.get_mut(id)?;
         write.events = std::mem::take(&mut root.events);
         let empty = write.finalizers.is_none()
@@ -142,7 +142,7 @@ impl Federation {
         }
     }
 
-    fn root_write(&self, id: &Arc<ObjectId>, root: &Root, now: &str) -> RootWrite {
+    fn root_write(&self, id: &Arc<ObjectId>, root: &Root, now: jiff::Timestamp) -> RootWrite {
         let mut write = RootWrite::default();
         let concerned = root.has_finalizer()
             || !root.plan.leaves.is_empty()

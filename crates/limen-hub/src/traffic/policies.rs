@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use limen_api::{TrafficPolicy, TrafficPolicyStatus};
 use limen_core::compile::{
     Answers, Figures, Key, Phase, Policy, Progress, conflicting_policy, governing_policy,
@@ -12,6 +11,7 @@ use limen_core::federated::ObjectId;
 
 use super::edges::fresh_reports;
 use super::{Traffic, global_key, now};
+use crate::conditions::condition;
 use crate::outbox::Record;
 
 /// A policy that the hub knows.
@@ -29,25 +29,16 @@ pub(super) struct PolicyEntry {
 impl PolicyEntry {
     /// What people read about it.
     pub(super) fn status(&self) -> TrafficPolicyStatus {
-        let before = self.object.status.as_ref();
+        let before = self.object.status.as_ref().map_or(&[][..], |before| &before.conditions);
         let (status, reason, message) = match &self.problem {
             None => ("True", "InForce", ""),
             Some((reason, message)) => ("False", *reason, message.as_str()),
         };
-        let old = before
-            .and_then(|before| before.conditions.iter().find(|old| old.type_ == "Accepted"))
-            .filter(|old| old.status == status);
-        let since = jiff::Timestamp::from_second(now()).unwrap_or_default();
-        let condition = Condition {
-            type_: "Accepted".to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            last_transition_time: old.map_or(Time(since), |old| old.last_transition_time.clone()),
-            observed_generation: self.object.metadata.generation,
-        };
+        let now = limen_sync::clock::now();
+        let mut accepted = condition(before, "Accepted", status, reason, message, now);
+        accepted.observed_generation = self.object.metadata.generation;
         TrafficPolicyStatus {
-            conditions: vec![condition],
+            conditions: vec![accepted],
             canary: self.canary.clone(),
             in_force: self.in_force.clone(),
         }

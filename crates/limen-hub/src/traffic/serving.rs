@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use limen_core::global::Global;
 use limen_core::serving::{GatewayLiveness, Serving, ServingFacts, serving};
 
-use super::{Traffic, now};
+use super::Traffic;
+use crate::conditions::condition;
 
 /// Facts beside the compiled root.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,17 +77,9 @@ pub(super) fn conditions(
     wanted.extend(serving.map(|Serving { verdict, message }| {
         ("Serving", verdict.status(), verdict.reason(), message.clone())
     }));
-    let since = Time(jiff::Timestamp::from_second(now()).unwrap_or_default());
+    let now = limen_sync::clock::now();
     let made = wanted.into_iter().map(|(type_, status, reason, message)| {
-        let old = before.iter().find(|old| old.type_ == type_ && old.status == status);
-        Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message,
-            last_transition_time: old.map_or(since.clone(), |old| old.last_transition_time.clone()),
-            observed_generation: None,
-        }
+        condition(before, type_, status, reason, &message, now)
     });
     let made: Vec<Condition> = made.collect();
     (made != before).then_some(made)
@@ -94,6 +87,7 @@ pub(super) fn conditions(
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use limen_core::global::{Backend, PathRule, PathType, Rule};
     use limen_core::serving::ServingVerdict;
 

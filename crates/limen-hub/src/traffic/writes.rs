@@ -7,11 +7,13 @@ use limen_core::compile::{HOST_ANNOTATION, Key};
 use limen_core::federated::ObjectId;
 use limen_core::leaf::ROOT_LABEL;
 use limen_sync::ObjectApi;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::certificates::Task;
 use super::serving::conditions;
-use super::{RootKind, Traffic, global_key, now, root_kind, roots_of};
+use super::{RootKind, Traffic, global_key, root_kind, roots_of};
+use crate::conditions::condition;
 use crate::outbox::event::{event, event_kind};
 use crate::outbox::{Outcome, Record, Write};
 use crate::roots::Draft;
@@ -61,30 +63,23 @@ impl Traffic {
     /// The status of a FederatedIngress; those of Ingresses are merged from their leaves.
     fn status_of(&self, root: &Arc<ObjectId>) -> Option<Effect> {
         let known = self.roots.get(root)?;
-        let addresses = match known.compiled {
+        let addresses: Vec<String> = match known.compiled {
             Some(_) => self.gateway_addresses().into_iter().collect(),
             None => Vec::new(),
         };
-        let ready = known.compiled.is_some();
-        let message = known.findings.join("; ");
+        let (status, reason) = match known.compiled.is_some() {
+            true => ("True", "Compiled"),
+            false => ("False", "NoTarget"),
+        };
         let old = &known.object["status"];
-        let since = jiff::Timestamp::from_second(now()).unwrap_or_default().to_string();
-        let mut condition = json!({
-            "type": "Ready",
-            "status": if ready { "True" } else { "False" },
-            "reason": if ready { "Compiled" } else { "NoTarget" },
-            "message": message,
-            "lastTransitionTime": since});
-        if old["conditions"][0]["status"] == condition["status"] {
-            condition["lastTransitionTime"] = old["conditions"][0]["lastTransitionTime"].clone();
-        }
-        let status = json!({"addresses": addresses, "conditions": [condition]});
+        let before = Vec::<Condition>::deserialize(&old["conditions"]).unwrap_or_default();
+        let message = known.findings.join("; ");
+        let ready = condition(&before, "Ready", status, reason, &message, limen_sync::clock::now());
+        let status = json!({"addresses": addresses, "conditions": [ready]});
+        let none = |value: &Value| value.as_array().is_none_or(Vec::is_empty);
         let same = old["conditions"] == status["conditions"]
-            && old["addresses"].as_array().map_or(0, Vec::len) == addresses.len()
-            && addresses
-                .iter()
-                .zip(old["addresses"].as_array().into_iter().flatten())
-                .all(|(a, b)| b == a);
+            && (old["addresses"] == status["addresses"]
+                || none(&old["addresses"]) && addresses.is_empty());
         let (id, patch) = (ObjectId::clone(root), json!({"status": status}));
         (!same).then_some(Effect::Merge { id, part: "/status", patch })
     }
