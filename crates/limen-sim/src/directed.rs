@@ -13,6 +13,8 @@ pub const DIRECTED: &[Directed] = &[
     ("orphans-in-a-deleted-namespace", &[3], orphans_in_a_deleted_namespace),
     ("relabel-during-a-hold", &[3, 4, 5], relabel_during_a_hold),
     ("restart-during-a-hold", &[3, 4, 5], restart_during_a_hold),
+    ("kind-unserved-during-a-hold", &[3, 4, 5, 11], kind_unserved_during_a_hold),
+    ("kind-unserved-during-a-held-deletion", &[3, 4, 5, 11], kind_unserved_during_a_held_deletion),
     ("hub-joins-itself", &[2, 3, 8], hub_joins_itself),
     ("one-cluster-under-two-names", &[3, 8, 11], one_cluster_under_two_names),
     ("replaced-cluster", &[6, 8, 11], replaced_cluster),
@@ -134,6 +136,31 @@ fn restart_during_a_hold() -> Scenario {
         .at(30.0, policy(only(&["europe"]), false, None))
         .at(60.0, Action::Kill { seconds: 2 })
         .at(120.0, Action::Kill { seconds: 2 })
+}
+
+fn unserve(server: &str, seconds: u64) -> Action {
+    Action::Unserve { server: text(server), resource: text("configmaps"), seconds }
+}
+
+fn kind_unserved_during_a_hold() -> Scenario {
+    Scenario::new(31, &THREE)
+        .at(5.0, many(40))
+        .at(30.0, policy(only(&["europe"]), false, None))
+        .at(60.0, unserve("asia", 60))
+        .at(90.0, Action::Kill { seconds: 2 })
+        .at(200.0, unserve("africa", 60))
+        .at(230.0, policy(Placement::Everywhere, false, None))
+}
+
+fn kind_unserved_during_a_held_deletion() -> Scenario {
+    Scenario::new(32, &THREE)
+        .at(5.0, many(60))
+        .at(30.0, delete_namespace())
+        .at(60.0, unserve("africa", 60))
+        .at(60.0, unserve("asia", 60))
+        .at(60.0, unserve("europe", 60))
+        .at(300.0, unserve("europe", 100))
+        .at(330.0, Action::Release)
 }
 
 fn hub_joins_itself() -> Scenario {

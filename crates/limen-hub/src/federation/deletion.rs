@@ -8,7 +8,7 @@ use limen_core::federated::{ObjectId, OnDelete};
 use limen_core::lifecycle::Cause;
 use limen_sync::Desired;
 
-use super::planning::{Outlook, may_hold};
+use super::planning::{Outlook, is_unserved, may_hold};
 use super::tombstones::tombstone;
 use super::{Record, World};
 use crate::roots::{Fate, Root};
@@ -57,7 +57,7 @@ impl World {
             Some(&roots) if !is_namespace => Cause::Namespace { roots },
             _ => Cause::Named,
         };
-        let blocked = self.blocked(&leaf.kind);
+        let blocked = self.blocked(root, &leaf.kind);
         Some(Outlook { set, losing, blocked, removal, cause, keeping: 0 })
     }
 
@@ -83,7 +83,8 @@ impl World {
         self.dirty.extend(home);
     }
 
-    /// Notes what is left in members, with tombstones for those that are away.
+    /// Notes what is left in members, with tombstones for those that are away or do not serve the
+    /// kind any more.
     pub(super) fn finish_deletion(
         &mut self,
         id: &Arc<ObjectId>,
@@ -101,11 +102,12 @@ impl World {
                 || may_hold(root, name, member, &leaf.kind)
                 || state == Some(LeafState::Deleting);
             let known = member.knows(&leaf.kind);
-            if waits || (!member.away() && (held || !known)) {
+            let away = member.away() || is_unserved(root, name, member, &leaf.kind);
+            if waits || (!away && (held || !known)) {
                 left = true;
                 continue;
             }
-            if !member.away() || (!held && known) {
+            if !away || (!held && known) {
                 continue;
             }
             // Also what an earlier hub sent there, which is not known here.

@@ -209,7 +209,7 @@ impl World {
         let ended = is_terminal(kind, &root.object["status"]);
         let mut set: BTreeMap<Arc<str>, DesiredLeaf> = BTreeMap::new();
         let mut losing: BTreeSet<Arc<str>> = BTreeSet::new();
-        let blocked = self.blocked(kind);
+        let blocked = self.blocked(root, kind);
         let scaled = self.is_scaled(&federated.leaf);
         for (name, member) in &self.members {
             let before = root.desired.get(name);
@@ -262,10 +262,12 @@ impl World {
         Outlook { set, losing, blocked, removal, cause, keeping }
     }
 
-    /// Members that cannot be told about leaves of a kind now.
-    pub(super) fn blocked(&self, kind: &Kind) -> BTreeSet<Arc<str>> {
-        let blocked = |member: &Member| member.away() || member.has_lost(kind);
-        let blocked = self.members.iter().filter(|(_, member)| blocked(member));
+    /// Members that cannot be told about leaves of a root now.
+    pub(super) fn blocked(&self, root: &Root, kind: &Kind) -> BTreeSet<Arc<str>> {
+        let blocked = |name: &Arc<str>, member: &Member| {
+            member.away() || member.has_lost(kind) || is_unserved(root, name, member, kind)
+        };
+        let blocked = self.members.iter().filter(|(name, member)| blocked(name, member));
         blocked.map(|(name, _)| name.clone()).collect()
     }
 
@@ -373,8 +375,10 @@ impl World {
     /// Whether it is certain that members hold nothing of a root. One that is away has nothing that
     /// it did not have or was not sent before.
     fn is_nowhere(&self, root: &Root, kind: &Kind) -> bool {
-        let sure = |member: &Member| member.knows(kind);
-        root.desired.is_empty() && root.reports.is_empty() && self.members.values().all(sure)
+        let sure = |(name, member): (&Arc<str>, &Member)| {
+            member.knows(kind) && !is_unserved(root, name, member, kind)
+        };
+        root.desired.is_empty() && root.reports.is_empty() && self.members.iter().all(sure)
     }
 
     /// Leaves that members hold, or that they held when they last said so.
@@ -411,5 +415,11 @@ fn kept(sent: &DesiredLeaf) -> DesiredLeaf {
 /// Whether a member holds a leaf of a root, or held one when it last said so.
 pub(super) fn may_hold(root: &Root, name: &Arc<str>, member: &Member, kind: &Kind) -> bool {
     let reported = root.reports.get(name).is_some_and(|report| report.held_for.is_some());
-    reported || (root.memory.holders.contains(name) && !member.knows(kind))
+    let unlisted = !member.knows(kind) || member.missing.contains(kind);
+    reported || (unlisted && root.memory.holders.contains(name))
+}
+
+/// Whether a member does not serve the kind of a root of which it held a leaf: that may come back.
+pub(super) fn is_unserved(root: &Root, name: &Arc<str>, member: &Member, kind: &Kind) -> bool {
+    member.missing.contains(kind) && root.memory.holders.contains(name)
 }
