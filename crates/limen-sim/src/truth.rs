@@ -34,6 +34,10 @@ pub struct RootTruth {
     pub deleted: Option<(u64, Deletion)>,
     /// The fates that were in force, each with the time from which it was.
     pub fates: Vec<(u64, Fate)>,
+    /// The last time at which a foreign object in its place could be adopted.
+    pub adopts: Option<u64>,
+    /// Whether one can be adopted now.
+    pub adopting: bool,
     /// The last readable policy that governed it.
     pub governed: Option<Value>,
     /// Clusters that were selected, each with the last time at which it was.
@@ -112,6 +116,8 @@ impl Truth {
             key: key.clone(),
             deleted: None,
             fates: Vec::new(),
+            adopts: None,
+            adopting: false,
             governed: None,
             selected: BTreeMap::new(),
             unselected: BTreeMap::new(),
@@ -124,8 +130,9 @@ impl Truth {
         if is_terminating(object) && root.deleted.is_none() {
             root.deleted = Some((now, deletion));
         }
-        let Governance { policy, selection, fate } =
+        let Governance { policy, selection, fate, adopts } =
             governance(hub, key, object, root.governed.as_ref());
+        root.adopting = adopts;
         if let Some(policy) = policy {
             root.governed = Some(policy);
         }
@@ -169,6 +176,9 @@ impl Truth {
 
 impl RootTruth {
     fn touch(&mut self, now: u64, hub: &Server) {
+        if self.adopting {
+            self.adopts = Some(now);
+        }
         for (cluster, _) in hub.of("clusters.limen.dev") {
             let times = match &self.selection {
                 Selection::Unknown => continue,
@@ -179,6 +189,11 @@ impl RootTruth {
             };
             times.insert(cluster.name.clone(), now);
         }
+    }
+
+    /// Whether a foreign object in its place may be adopted, or could be until a while ago.
+    pub fn adopts(&self, now: u64, grace: u64) -> bool {
+        self.adopting || self.adopts.is_some_and(|last| last + grace >= now)
     }
 
     /// Whether a cluster is selected, or was until a while ago.
