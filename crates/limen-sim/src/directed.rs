@@ -40,6 +40,16 @@ pub const DIRECTED: &[Directed] = &[
     ("finished-job-expires", &[11, 12], finished_job_expires),
     ("cluster-deleted", &[11], cluster_deleted),
     ("everyday-deletions", &[14], everyday_deletions),
+    ("many-roots-deleted-by-name", &[4, 5], many_roots_deleted_by_name),
+    ("deletions-in-two-steps", &[4, 5], deletions_in_two_steps),
+    ("deselected-in-small-steps", &[4, 5], deselected_in_small_steps),
+    ("the-same-accident-after-a-release", &[4, 5], same_accident_after_a_release),
+    ("absence-over-a-restart", &[3, 5], absence_over_a_restart),
+    ("orphan-by-request", &[3], orphan_by_request),
+    ("deleted-at-once", &[3, 11], deleted_at_once),
+    ("job-over-a-restart", &[12], job_over_a_restart),
+    ("policy-that-aborts", &[1, 2], policy_that_aborts),
+    ("wave-that-refuses", &[10], wave_that_refuses),
 ];
 
 const THREE: [&str; 3] = ["africa", "asia", "europe"];
@@ -397,4 +407,117 @@ fn everyday_deletions() -> Scenario {
         .at(30.2, delete("Service", "web"))
         .at(200.0, apply("Secret", "late", 1))
         .at(230.0, delete("Secret", "late"))
+}
+
+fn many_roots_deleted_by_name() -> Scenario {
+    Scenario::new(33, &THREE)
+        .at(5.0, many(80))
+        .at(30.0, Action::DeleteMany { namespace: text("shop"), count: 70 })
+}
+
+fn deletions_in_two_steps() -> Scenario {
+    // Each step is of everyday size, both together are not; the hub restarts between them.
+    Scenario::new(34, &THREE)
+        .at(5.0, many(80))
+        .at(60.0, Action::DeleteMany { namespace: text("shop"), count: 40 })
+        .at(70.0, Action::Kill { seconds: 1 })
+        .at(85.0, Action::DeleteMany { namespace: text("shop"), count: 75 })
+}
+
+fn deselected_in_small_steps() -> Scenario {
+    let select = |name: &str| Action::Select {
+        kind: text("ConfigMap"),
+        namespace: text("shop"),
+        name: text(name),
+        selector: Some(text(r#"[{"key": "region", "operator": "in", "values": ["europe"]}]"#)),
+    };
+    let steps = (0..12).map(|step| (30.0 + f64::from(step) * 0.5, format!("many-{step}")));
+    steps.fold(Scenario::new(35, &THREE).at(5.0, many(15)), |scenario, (at, name)| {
+        scenario.at(at, select(&name))
+    })
+}
+
+fn same_accident_after_a_release() -> Scenario {
+    let nowhere = || policy(Placement::Region(text("nowhere")), false, None);
+    Scenario::new(36, &THREE)
+        .at(4.0, policy(Placement::Everywhere, false, None))
+        .at(5.0, many(20))
+        .at(30.0, nowhere())
+        .at(60.0, Action::Release)
+        .at(120.0, policy(Placement::Everywhere, false, None))
+        .at(240.0, nowhere())
+}
+
+fn absence_over_a_restart() -> Scenario {
+    let mut scenario = Scenario::new(37, &THREE)
+        .at(5.0, many(12))
+        .at(30.0, cut("europe", 4000))
+        .at(100.0, policy(only(&["africa", "asia"]), false, None))
+        .at(3900.0, Action::Kill { seconds: 2 });
+    scenario.rest = 1000;
+    scenario
+}
+
+fn orphan_by_request() -> Scenario {
+    let kept = Action::Delete {
+        kind: text("ConfigMap"),
+        namespace: text("shop"),
+        name: text("kept"),
+        orphan: true,
+    };
+    Scenario::new(38, &THREE)
+        .at(5.0, apply("ConfigMap", "kept", 1))
+        .at(30.0, kept)
+        .at(30.05, Action::Kill { seconds: 2 })
+}
+
+fn deleted_at_once() -> Scenario {
+    let once = |scenario: Scenario, step: u32| {
+        let at = 10.0 + f64::from(step) * 7.0;
+        let name = format!("brief-{step}");
+        scenario
+            .at(at, apply("ConfigMap", &name, 1))
+            .at(at + 0.004 * f64::from(step), delete("ConfigMap", &name))
+    };
+    (1..12).fold(Scenario::new(39, &THREE), once)
+}
+
+fn job_over_a_restart() -> Scenario {
+    Scenario::new(40, &THREE)
+        .at(5.0, apply("Job", "once", 2))
+        .at(60.0, Action::Kill { seconds: 2 })
+        .at(65.0, meddle("europe", "Job", "once", Meddling::Delete))
+        .at(90.0, meddle("asia", "Job", "once", Meddling::Delete))
+        .at(120.0, Action::Kill { seconds: 2 })
+}
+
+fn policy_that_aborts() -> Scenario {
+    Scenario::new(41, &THREE)
+        .at(4.0, foreign("europe", "Service", "web", Guise::Plain))
+        .at(4.1, foreign("asia", "Ingress", "web", Guise::Plain))
+        .at(4.2, foreign("asia", "Ingress", "api", Guise::Plain))
+        .at(4.3, policy(Placement::Everywhere, false, Some("Abort")))
+        .at(5.0, apply("Service", "web", 1))
+        .at(5.1, apply("Ingress", "web", 1))
+        // By default an Ingress is adopted.
+        .at(200.0, policy(Placement::Everywhere, false, None))
+        .at(210.0, apply("Ingress", "api", 1))
+        .at(300.0, delete("Ingress", "api"))
+}
+
+fn wave_that_refuses() -> Scenario {
+    let waves = vec![vec![text("africa")], vec![text("asia"), text("europe")]];
+    let policy = Action::Policy {
+        namespace: text("shop"),
+        name: text("policy"),
+        placement: Placement::Everywhere,
+        orphan: false,
+        conflict: Some(text("Abort")),
+        waves,
+    };
+    Scenario::new(42, &THREE)
+        .at(3.0, foreign("africa", "Deployment", "web", Guise::Plain))
+        .at(4.0, policy)
+        .at(5.0, apply("Deployment", "web", 1))
+        .at(60.0, apply("Deployment", "web", 3))
 }

@@ -7,6 +7,9 @@ use serde_json::Value;
 use crate::api::{Key, Server, annotation, is_terminating, uid};
 use crate::selection::{Governance, Selection, governance};
 
+/// How long what was sent for a release may take to arrive, in milliseconds.
+const ON_ITS_WAY: u64 = 5000;
+
 /// The fate of leaves when their root is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -48,8 +51,11 @@ pub struct RootTruth {
     pub selection: Selection,
     /// Last readable selection.
     pub last_known: BTreeSet<String>,
-    /// A person has released what was held of it.
-    pub released: bool,
+    /// Clusters whose leaf a person has released from a hold, each with the time at which that
+    /// release was used up.
+    pub released: BTreeMap<String, Option<u64>>,
+    /// A person has let it spread without its policy.
+    pub spreads: bool,
 }
 
 /// Ground truth.
@@ -123,7 +129,8 @@ impl Truth {
             unselected: BTreeMap::new(),
             selection: Selection::Unknown,
             last_known: BTreeSet::new(),
-            released: false,
+            released: BTreeMap::new(),
+            spreads: false,
         });
         // What was deselected until this very moment counts as deselected up to it.
         root.touch(now, hub);
@@ -188,6 +195,19 @@ impl RootTruth {
                 Selection::Clusters(_) => &mut self.unselected,
             };
             times.insert(cluster.name.clone(), now);
+        }
+    }
+
+    /// Whether a person has released its leaf in a cluster, and no removal has used that up.
+    pub fn is_released(&self, cluster: &str, now: u64) -> bool {
+        let used = self.released.get(cluster);
+        used.is_some_and(|used| used.is_none_or(|used| used + ON_ITS_WAY >= now))
+    }
+
+    /// A release is good for one removal: the next one is judged again.
+    pub fn use_release(&mut self, cluster: &str, now: u64) {
+        if let Some(used) = self.released.get_mut(cluster) {
+            used.get_or_insert(now);
         }
     }
 

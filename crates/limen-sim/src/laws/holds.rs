@@ -6,14 +6,11 @@ use serde_json::Value;
 
 use super::removal::{FLOOR, NAMED};
 use super::{Laws, Scene, root_of};
-use crate::api::{Server, annotation};
+use crate::api::Server;
 use crate::truth::RootTruth;
 
-/// The annotation with which a person releases one root.
-pub(crate) const RELEASE: &str = "limen.dev/release";
-
 /// Roots and clusters that a `Hold` covers.
-fn held_by_object(hold: &Value) -> BTreeSet<(String, String)> {
+pub(crate) fn held_by_object(hold: &Value) -> BTreeSet<(String, String)> {
     let roots = hold["spec"]["roots"].as_array().into_iter().flatten();
     roots
         .flat_map(|root| {
@@ -45,15 +42,21 @@ impl Laws {
         }
         self.everyday_deletion_held(scene, found);
         let (Some(before), Some(hub)) = (scene.before(), scene.hub()) else { return };
-        if is_released(before) || before["spec"]["reason"] == "PolicyGone" {
+        if before["spec"]["reason"] == "PolicyGone" {
             return;
         }
         let left = scene.after().map(held_by_object).unwrap_or_default();
+        if is_released(before) {
+            for (root, cluster) in held_by_object(before).difference(&left) {
+                if let Some(truth) = self.truth.roots.get_mut(root) {
+                    truth.use_release(cluster, scene.now);
+                }
+            }
+            return;
+        }
         for (root, cluster) in held_by_object(before).difference(&left) {
             let Some(truth) = self.truth.roots.get(root) else { continue };
-            let object = hub.get(&truth.key);
-            let released = truth.released
-                || object.is_some_and(|object| annotation(object, RELEASE).is_some());
+            let released = truth.is_released(cluster, scene.now);
             let passes = self.truth.leaving.contains(cluster) || self.is_everyday_deletion(truth);
             let wanted = truth.deleted.is_none() && truth.selects(cluster, scene.now, 0);
             let lost = scene.servers.iter().any(|(name, member)| {

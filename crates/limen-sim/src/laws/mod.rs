@@ -19,6 +19,8 @@ mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+pub(crate) use self::holds::held_by_object;
+
 use limen_core::leaf::{HUB_LABEL, ROOT_LABEL};
 use serde_json::Value;
 

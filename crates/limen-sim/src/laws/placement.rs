@@ -13,7 +13,7 @@ impl Laws {
             _ => false,
         };
         let Some(root) = self.truth.roots.get(root_of(leaf)).filter(|_| new) else { return };
-        if root.released || root.selects(scene.cluster, scene.now, GRACE) {
+        if root.spreads || root.selects(scene.cluster, scene.now, GRACE) {
             return;
         }
         // A hub that never saw a root under its policy cannot know of it.

@@ -37,15 +37,20 @@ impl Laws {
                 if scene.effect.cause == Cause::Namespace { " with its namespace" } else { "" };
             found.push((3, format!("{}{how}: {reason}", scene.describe("deletes"))));
         }
-        let root = self.truth.roots.get(root_of(before));
-        if root.is_some_and(|root| root.released) || self.truth.leaving.contains(scene.cluster) {
+        let root = self.truth.roots.get_mut(root_of(before));
+        let released = root.as_ref().is_some_and(|root| root.is_released(scene.cluster, scene.now));
+        let deletion = root.and_then(|root| {
+            root.use_release(scene.cluster, scene.now);
+            root.deleted
+        });
+        if released || self.truth.leaving.contains(scene.cluster) {
             return;
         }
         self.removals.push_back(Removal {
             at: scene.now,
             root: root_of(before).to_owned(),
             namespace: scene.effect.key.namespace.clone(),
-            deletion: root.and_then(|root| root.deleted),
+            deletion,
         });
         self.too_many(scene, found);
     }
@@ -61,14 +66,15 @@ impl Laws {
         if self.truth.leaving.contains(scene.cluster) {
             return None;
         }
-        if !root.released && !scene.is_late() && is_held(hub, root_uid, scene.cluster) {
+        let released = root.is_released(scene.cluster, scene.now);
+        if !released && !scene.is_late() && is_held(hub, root_uid, scene.cluster) {
             return Some("a hold covers it".to_owned());
         }
         if root.deleted.is_some() {
             let why = "its root was to be deleted without its leaves".to_owned();
             return (!root.cascades(GRACE)).then_some(why);
         }
-        if root.rejects(scene.cluster, scene.now, GRACE) || root.released {
+        if root.rejects(scene.cluster, scene.now, GRACE) || released {
             return None;
         }
         let federated = hub.get(&root.key).is_none_or(|object| {
