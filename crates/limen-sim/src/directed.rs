@@ -15,6 +15,8 @@ pub const DIRECTED: &[Directed] = &[
     ("restart-during-a-hold", &[3, 4, 5], restart_during_a_hold),
     ("kind-unserved-during-a-hold", &[3, 4, 5, 11], kind_unserved_during_a_hold),
     ("kind-unserved-during-a-held-deletion", &[3, 4, 5, 11], kind_unserved_during_a_held_deletion),
+    ("hold-before-an-answer", &[3, 4, 5], hold_before_an_answer),
+    ("restart-while-the-store-is-away", &[11], restart_while_the_store_is_away),
     ("hub-joins-itself", &[2, 3, 8], hub_joins_itself),
     ("one-cluster-under-two-names", &[3, 8, 11], one_cluster_under_two_names),
     ("replaced-cluster", &[6, 8, 11], replaced_cluster),
@@ -171,6 +173,23 @@ fn kind_unserved_during_a_held_deletion() -> Scenario {
         .at(60.0, unserve("europe", 60))
         .at(300.0, unserve("europe", 100))
         .at(330.0, Action::Release)
+}
+
+fn hold_before_an_answer() -> Scenario {
+    let silence = Action::Cut { server: text("asia"), requests: false, answers: true, seconds: 60 };
+    Scenario::new(43, &THREE)
+        .at(11.0, silence)
+        .at(12.0, apply("Secret", "two", 1))
+        .at(25.0, policy(Placement::Region(text("nowhere")), false, None))
+}
+
+fn restart_while_the_store_is_away() -> Scenario {
+    let cut = Action::Cut { server: text(HUB), requests: true, answers: false, seconds: 100 };
+    Scenario::new(44, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(30.0, cut)
+        .at(40.0, apply("ConfigMap", "one", 2))
+        .at(60.0, Action::Kill { seconds: 10 })
 }
 
 fn hub_joins_itself() -> Scenario {

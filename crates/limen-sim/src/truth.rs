@@ -35,6 +35,8 @@ pub struct RootTruth {
     pub key: Key,
     /// When and how it was deleted.
     pub deleted: Option<(u64, Deletion)>,
+    /// When it was marked for deletion itself; its namespace may have been before.
+    pub marked: Option<u64>,
     /// The fates that were in force, each with the time from which it was.
     pub fates: Vec<(u64, Fate)>,
     /// The last time at which a foreign object in its place could be adopted.
@@ -121,6 +123,7 @@ impl Truth {
         let root = self.roots.entry(id).or_insert_with(|| RootTruth {
             key: key.clone(),
             deleted: None,
+            marked: None,
             fates: Vec::new(),
             adopts: None,
             adopting: false,
@@ -134,8 +137,9 @@ impl Truth {
         });
         // What was deselected until this very moment counts as deselected up to it.
         root.touch(now, hub);
-        if is_terminating(object) && root.deleted.is_none() {
-            root.deleted = Some((now, deletion));
+        if is_terminating(object) {
+            root.deleted.get_or_insert((now, deletion));
+            root.marked.get_or_insert(now);
         }
         let Governance { policy, selection, fate, adopts } =
             governance(hub, key, object, root.governed.as_ref());
@@ -232,6 +236,12 @@ impl RootTruth {
             Selection::Clusters(selected) if !selected.contains(cluster) => true,
             _ => self.unselected.get(cluster).is_some_and(|last| last + grace >= now),
         }
+    }
+
+    /// Whether a cluster is deselected, in a way that its deletion has not overtaken.
+    pub fn deselects(&self, cluster: &str, now: u64, grace: u64) -> bool {
+        self.marked.is_none_or(|marked| now < marked + ON_ITS_WAY)
+            && self.rejects(cluster, now, grace)
     }
 
     /// Whether its leaves may be deleted with it: some fate in force shortly before its deletion

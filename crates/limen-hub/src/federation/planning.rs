@@ -249,9 +249,9 @@ impl World {
                     Some(Desired::Nothing | Desired::Orphan) => {
                         set.extend(before.map(|before| (name.clone(), before.clone())));
                     }
-                    Some(Desired::Leaf { .. }) => drop(losing.insert(name.clone())),
-                    None if holds => drop(losing.insert(name.clone())),
-                    None => {}
+                    _ if holds => drop(losing.insert(name.clone())),
+                    // What never was is forgotten; should it turn up, it is judged then.
+                    _ => {}
                 },
             }
         }
@@ -308,7 +308,7 @@ impl World {
                     let member = self.members.get(name);
                     let kind = self.leaf_kind(id);
                     let there = member.is_none_or(|member| may_hold(root, name, member, kind));
-                    // Nothing is created that would be removed; what never was is forgotten.
+                    // Nothing is created that would be removed.
                     if there || root.being_deleted() {
                         desired.insert(name.clone(), kept(before));
                     }

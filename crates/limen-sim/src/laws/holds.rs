@@ -48,7 +48,9 @@ impl Laws {
         let left = scene.after().map(held_by_object).unwrap_or_default();
         if is_released(before) {
             for (root, cluster) in held_by_object(before).difference(&left) {
-                if let Some(truth) = self.truth.roots.get_mut(root) {
+                // A root that is gone leaves what was released to its tombstones.
+                let root = self.truth.roots.get_mut(root);
+                if let Some(truth) = root.filter(|truth| truth.deleted.is_none()) {
                     truth.use_release(cluster, scene.now);
                 }
             }

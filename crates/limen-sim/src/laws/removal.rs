@@ -72,7 +72,8 @@ impl Laws {
         }
         if root.deleted.is_some() {
             let why = "its root was to be deleted without its leaves".to_owned();
-            return (!root.cascades(GRACE)).then_some(why);
+            let may = root.cascades(GRACE) || root.deselects(scene.cluster, scene.now, 0);
+            return (!may).then_some(why);
         }
         if root.rejects(scene.cluster, scene.now, GRACE) || released {
             return None;
