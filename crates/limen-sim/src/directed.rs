@@ -17,6 +17,7 @@ pub const DIRECTED: &[Directed] = &[
     ("kind-unserved-during-a-held-deletion", &[3, 4, 5, 11], kind_unserved_during_a_held_deletion),
     ("hold-before-an-answer", &[3, 4, 5], hold_before_an_answer),
     ("restart-while-the-store-is-away", &[11], restart_while_the_store_is_away),
+    ("restart-during-a-held-deletion", &[3, 4, 5], restart_during_a_held_deletion),
     ("hub-joins-itself", &[2, 3, 8], hub_joins_itself),
     ("one-cluster-under-two-names", &[3, 8, 11], one_cluster_under_two_names),
     ("replaced-cluster", &[6, 8, 11], replaced_cluster),
@@ -190,6 +191,22 @@ fn restart_while_the_store_is_away() -> Scenario {
         .at(30.0, cut)
         .at(40.0, apply("ConfigMap", "one", 2))
         .at(60.0, Action::Kill { seconds: 10 })
+}
+
+fn restart_during_a_held_deletion() -> Scenario {
+    // The record of a root goes with its namespace, and the root itself cannot be read.
+    let broken = Action::Select {
+        kind: text("Secret"),
+        namespace: text("shop"),
+        name: text("web"),
+        selector: Some(text("[{broken")),
+    };
+    Scenario::new(45, &THREE)
+        .at(5.0, many(70))
+        .at(6.0, apply("Secret", "web", 1))
+        .at(30.0, broken)
+        .at(60.0, delete_namespace())
+        .at(120.0, Action::Kill { seconds: 5 })
 }
 
 fn hub_joins_itself() -> Scenario {

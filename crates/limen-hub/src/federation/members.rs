@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use limen_api::Tombstone;
-use limen_core::federated::{Kind, ObjectId};
+use limen_core::federated::{Kind, ObjectId, OnDelete};
 use limen_core::global::Verdict;
 use limen_core::lifecycle::{Reason, Standing};
 use limen_core::merge::is_terminal;
@@ -41,6 +41,11 @@ impl World {
             // Held leaves are presumed to be there until their members have listed them.
             for root in self.roots.values_mut() {
                 let held = self.holds.clusters(root.uid());
+                // Leaves that wait because of a deletion were to go with their root.
+                let indirect = self.holds.is_indirect(root.uid());
+                if !held.is_empty() && !indirect && root.being_deleted() {
+                    root.deleting = Some(OnDelete::Cascade);
+                }
                 root.memory.holders.extend(held);
             }
             self.holds.retain(|uid, id| {
