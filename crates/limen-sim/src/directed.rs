@@ -18,6 +18,7 @@ pub const DIRECTED: &[Directed] = &[
     ("hold-before-an-answer", &[3, 4, 5], hold_before_an_answer),
     ("restart-while-the-store-is-away", &[11], restart_while_the_store_is_away),
     ("restart-during-a-held-deletion", &[3, 4, 5], restart_during_a_held_deletion),
+    ("nothing-selected", &[5], nothing_selected),
     ("hub-joins-itself", &[2, 3, 8], hub_joins_itself),
     ("one-cluster-under-two-names", &[3, 8, 11], one_cluster_under_two_names),
     ("replaced-cluster", &[6, 8, 11], replaced_cluster),
@@ -207,6 +208,13 @@ fn restart_during_a_held_deletion() -> Scenario {
         .at(30.0, broken)
         .at(60.0, delete_namespace())
         .at(120.0, Action::Kill { seconds: 5 })
+}
+
+fn nothing_selected() -> Scenario {
+    Scenario::new(46, &THREE)
+        .at(4.0, policy(only(&["europe"]), false, None))
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(30.0, policy(Placement::Region(text("nowhere")), false, None))
 }
 
 fn hub_joins_itself() -> Scenario {

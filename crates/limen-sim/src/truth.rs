@@ -51,6 +51,8 @@ pub struct RootTruth {
     pub unselected: BTreeMap<String, u64>,
     /// What it selects.
     pub selection: Selection,
+    /// Since when it selects no cluster at all.
+    pub emptied: Option<u64>,
     /// Last readable selection.
     pub last_known: BTreeSet<String>,
     /// Clusters whose leaf a person has released from a hold, each with the time at which that
@@ -131,6 +133,7 @@ impl Truth {
             selected: BTreeMap::new(),
             unselected: BTreeMap::new(),
             selection: Selection::Unknown,
+            emptied: None,
             last_known: BTreeSet::new(),
             released: BTreeMap::new(),
             spreads: false,
@@ -152,6 +155,7 @@ impl Truth {
         }
         if let Selection::Clusters(selected) = &selection {
             root.last_known.clone_from(selected);
+            root.emptied = selected.is_empty().then(|| root.emptied.unwrap_or(now));
         }
         root.selection = selection;
         root.touch(now, hub);
@@ -236,6 +240,11 @@ impl RootTruth {
             Selection::Clusters(selected) if !selected.contains(cluster) => true,
             _ => self.unselected.get(cluster).is_some_and(|last| last + grace >= now),
         }
+    }
+
+    /// Whether a cluster was deselected by a change that left none selected.
+    pub fn selects_nothing_instead_of(&self, cluster: &str) -> bool {
+        self.emptied.is_some() && self.selected.get(cluster).copied() == self.emptied
     }
 
     /// Whether a cluster is deselected, in a way that its deletion has not overtaken.

@@ -46,6 +46,13 @@ impl Laws {
         if released || self.truth.leaving.contains(scene.cluster) {
             return;
         }
+        let root = self.truth.roots.get(root_of(before));
+        if root.is_some_and(|root| {
+            root.deleted.is_none() && root.selects_nothing_instead_of(scene.cluster)
+        }) {
+            let why = "its root selects no cluster any more, and nobody was asked";
+            found.push((5, format!("{}: {why}", scene.describe("deletes"))));
+        }
         self.removals.push_back(Removal {
             at: scene.now,
             root: root_of(before).to_owned(),
