@@ -9,6 +9,9 @@ use super::{Laws, Scene, root_of};
 use crate::api::Server;
 use crate::truth::RootTruth;
 
+/// How long a hub may take to see a deletion, in milliseconds: watches lag by up to five seconds.
+const SEEN: u64 = 10_000;
+
 /// Roots and clusters that a `Hold` covers.
 pub(crate) fn held_by_object(hold: &Value) -> BTreeSet<(String, String)> {
     let roots = hold["spec"]["roots"].as_array().into_iter().flatten();
@@ -95,9 +98,13 @@ impl Laws {
     fn everyday_deletion_held(&self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let before = scene.before().map(held_by_object).unwrap_or_default();
         let after = scene.after().map(held_by_object).unwrap_or_default();
+        let reason = scene.after().and_then(|hold| hold["spec"]["reason"].as_str());
+        let by_deletion = matches!(reason, Some("MassDeletion" | "NamespaceDeleted"));
         for (root, _) in after.difference(&before) {
             let Some(root) = self.truth.roots.get(root) else { continue };
-            if self.is_everyday_deletion(root) {
+            // A hub that has not seen the deletion yet may hold for another reason.
+            let unseen = root.deleted.is_some_and(|(at, _)| scene.now < at + SEEN);
+            if self.is_everyday_deletion(root) && (by_deletion || !unseen) {
                 found.push((14, format!("the deletion of {} by name is held", root.key)));
             }
         }
