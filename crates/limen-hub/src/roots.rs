@@ -44,7 +44,7 @@ pub(crate) struct Root {
     pub(crate) fate: Fate,
     /// The policy that governs it.
     pub(crate) policy: Option<String>,
-    /// It is not understood because of a policy.
+    /// It is not understood, and a policy may keep its leaves.
     pub(crate) policy_unknown: bool,
     /// Its record was missing when this hub started, although it may have leaves and is being
     /// deleted: how it was governed is unknown.

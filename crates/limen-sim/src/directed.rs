@@ -19,6 +19,8 @@ pub const DIRECTED: &[Directed] = &[
     ("restart-while-the-store-is-away", &[11], restart_while_the_store_is_away),
     ("restart-during-a-held-deletion", &[3, 4, 5], restart_during_a_held_deletion),
     ("nothing-selected", &[5], nothing_selected),
+    ("reports-before-the-first-plan", &[11], reports_before_the_first_plan),
+    ("orphan-policy-for-an-unreadable-root", &[3], orphan_policy_for_an_unreadable_root),
     ("hub-joins-itself", &[2, 3, 8], hub_joins_itself),
     ("one-cluster-under-two-names", &[3, 8, 11], one_cluster_under_two_names),
     ("replaced-cluster", &[6, 8, 11], replaced_cluster),
@@ -215,6 +217,37 @@ fn nothing_selected() -> Scenario {
         .at(4.0, policy(only(&["europe"]), false, None))
         .at(5.0, apply("ConfigMap", "one", 1))
         .at(30.0, policy(Placement::Region(text("nowhere")), false, None))
+}
+
+fn reports_before_the_first_plan() -> Scenario {
+    let outage = |plural: &str, seconds: u64| Action::Outage {
+        server: text(HUB),
+        method: Some(text("GET")),
+        plural: Some(text(plural)),
+        code: 403,
+        seconds,
+    };
+    // A hub that has read everything connects to members, and plans once it can read policies again.
+    Scenario::new(47, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(57.0, outage("jobs", 10))
+        .at(58.0, Action::Kill { seconds: 2 })
+        .at(62.0, outage("placementpolicies", 60))
+        .at(100.0, delete("ConfigMap", "one"))
+}
+
+fn orphan_policy_for_an_unreadable_root() -> Scenario {
+    let broken = Action::Select {
+        kind: text("ConfigMap"),
+        namespace: text("shop"),
+        name: text("kept"),
+        selector: Some(text("[{broken")),
+    };
+    Scenario::new(48, &THREE)
+        .at(5.0, apply("ConfigMap", "kept", 1))
+        .at(30.0, broken)
+        .at(60.0, policy(Placement::Everywhere, true, None))
+        .at(200.0, delete("ConfigMap", "kept"))
 }
 
 fn hub_joins_itself() -> Scenario {
