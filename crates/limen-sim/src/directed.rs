@@ -21,6 +21,7 @@ pub const DIRECTED: &[Directed] = &[
     ("nothing-selected", &[5], nothing_selected),
     ("reports-before-the-first-plan", &[11], reports_before_the_first_plan),
     ("orphan-policy-for-an-unreadable-root", &[3], orphan_policy_for_an_unreadable_root),
+    ("unreadable-policy-goes-with-its-namespace", &[3], unreadable_policy_goes_with_namespace),
     ("hub-joins-itself", &[2, 3, 8], hub_joins_itself),
     ("one-cluster-under-two-names", &[3, 8, 11], one_cluster_under_two_names),
     ("replaced-cluster", &[6, 8, 11], replaced_cluster),
@@ -248,6 +249,14 @@ fn orphan_policy_for_an_unreadable_root() -> Scenario {
         .at(30.0, broken)
         .at(60.0, policy(Placement::Everywhere, true, None))
         .at(200.0, delete("ConfigMap", "kept"))
+}
+
+fn unreadable_policy_goes_with_namespace() -> Scenario {
+    Scenario::new(49, &THREE)
+        .at(4.0, policy(only(&["africa"]), false, None))
+        .at(5.0, apply("ConfigMap", "kept", 1))
+        .at(30.0, policy(Placement::Broken, true, None))
+        .at(200.0, delete_namespace())
 }
 
 fn hub_joins_itself() -> Scenario {

@@ -253,6 +253,15 @@ impl RootTruth {
             && self.rejects(cluster, now, grace)
     }
 
+    /// Whether its leaves may be released with it: the fate in force at its deletion, or one since,
+    /// was that they stay.
+    pub fn orphans(&self) -> bool {
+        let Some((deleted, _)) = self.deleted else { return false };
+        let before = self.fates.iter().filter(|(from, _)| *from <= deleted).next_back();
+        let since = self.fates.iter().filter(|(from, _)| *from > deleted);
+        since.chain(before).any(|(_, fate)| *fate == Fate::Orphan)
+    }
+
     /// Whether its leaves may be deleted with it: some fate in force shortly before its deletion
     /// was to cascade.
     pub fn cascades(&self, grace: u64) -> bool {

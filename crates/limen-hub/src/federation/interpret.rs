@@ -21,6 +21,10 @@ impl World {
         self.note_policy(id, root);
         let understood = self.understand(id, root);
         root.policy_unknown = understood.is_err() && self.is_policy_unknown(id, &root.object);
+        if root.policy_unknown {
+            // Also if that policy goes before the root does.
+            root.memory.on_delete = None;
+        }
         root.ended = matches!(understood, Ok(None));
         match understood {
             Ok(Some(federated)) => root.federated = self.claim(id, federated),

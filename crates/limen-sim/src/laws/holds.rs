@@ -62,7 +62,9 @@ impl Laws {
         for (root, cluster) in held_by_object(before).difference(&left) {
             let Some(truth) = self.truth.roots.get(root) else { continue };
             let released = truth.is_released(cluster, scene.now);
-            let passes = self.truth.leaving.contains(cluster) || self.is_everyday_deletion(truth);
+            let passes = self.truth.leaving.contains(cluster)
+                || self.is_everyday_deletion(truth)
+                || truth.orphans();
             let wanted = truth.deleted.is_none() && truth.selects(cluster, scene.now, 0);
             let lost = scene.servers.iter().any(|(name, member)| {
                 name != super::HUB
