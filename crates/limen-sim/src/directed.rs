@@ -22,6 +22,10 @@ pub const DIRECTED: &[Directed] = &[
     ("reports-before-the-first-plan", &[11], reports_before_the_first_plan),
     ("orphan-policy-for-an-unreadable-root", &[3], orphan_policy_for_an_unreadable_root),
     ("unreadable-policy-goes-with-its-namespace", &[3], unreadable_policy_goes_with_namespace),
+    ("leader-suspended-alone", &[7], leader_suspended_alone),
+    ("leader-suspended-briefly", &[7], leader_suspended_briefly),
+    ("autoscaler-in-one-cluster", &[9], autoscaler_in_one_cluster),
+    ("leaf-lost-under-an-unreadable-policy", &[6], leaf_lost_under_an_unreadable_policy),
     ("hub-joins-itself", &[2, 3, 8], hub_joins_itself),
     ("one-cluster-under-two-names", &[3, 8, 11], one_cluster_under_two_names),
     ("replaced-cluster", &[6, 8, 11], replaced_cluster),
@@ -259,6 +263,57 @@ fn unreadable_policy_goes_with_namespace() -> Scenario {
         .at(200.0, delete_namespace())
 }
 
+fn leader_suspended_alone() -> Scenario {
+    // It runs again before its fence would have ended if that lasted as long as the lease, twice.
+    let mut scenario = Scenario::new(50, &THREE).at(30.0, many(30));
+    for step in 0..4 {
+        let at = 60.0 + f64::from(step) * 100.0;
+        scenario = scenario
+            .at(at, Action::Suspend { seconds: 25 })
+            .at(at + 10.0, apply("ConfigMap", "many-1", 2 + step))
+            .at(at + 24.0, apply("ConfigMap", "many-2", 2 + step));
+    }
+    scenario.elects = true;
+    scenario
+}
+
+fn leader_suspended_briefly() -> Scenario {
+    let mut scenario = Scenario::new(51, &THREE).at(30.0, many(30)).at(40.0, Action::SecondHub);
+    for step in 0..6 {
+        let at = 60.0 + f64::from(step) * 50.0;
+        scenario = scenario
+            .at(at, Action::Suspend { seconds: 8 })
+            .at(at + 7.9, apply("ConfigMap", "many-1", 2 + step))
+            .at(at + 8.1, apply("ConfigMap", "many-2", 2 + step))
+            .at(at + 8.3, apply("ConfigMap", "many-3", 2 + step));
+    }
+    scenario.elects = true;
+    scenario
+}
+
+fn autoscaler_in_one_cluster() -> Scenario {
+    let here = Action::Select {
+        kind: text("HorizontalPodAutoscaler"),
+        namespace: text("shop"),
+        name: text("web"),
+        selector: Some(text(r#"[{"key": "region", "operator": "in", "values": ["europe"]}]"#)),
+    };
+    Scenario::new(52, &THREE)
+        .at(5.0, apply("HorizontalPodAutoscaler", "web", 1))
+        .at(6.0, here)
+        .at(30.0, apply("Deployment", "web", 1))
+        .at(60.0, delete("Deployment", "web"))
+        .at(90.0, apply("Deployment", "web", 1))
+}
+
+fn leaf_lost_under_an_unreadable_policy() -> Scenario {
+    Scenario::new(53, &THREE)
+        .at(4.0, policy(only(&["europe"]), false, None))
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(30.0, policy(Placement::Malformed, false, None))
+        .at(150.0, meddle("europe", "ConfigMap", "one", Meddling::Delete))
+}
+
 fn hub_joins_itself() -> Scenario {
     Scenario::new(6, &THREE)
         .at(5.0, apply("Service", "one", 1))
@@ -404,6 +459,7 @@ fn policy_and_root_deleted_together() -> Scenario {
 
 fn adoption_from_helm() -> Scenario {
     Scenario::new(20, &THREE)
+        .at(3.0, policy(Placement::Everywhere, false, Some("Adopt")))
         .at(4.0, foreign("europe", "Service", "web", Guise::Helm))
         .at(4.1, foreign("asia", "Service", "web", Guise::Controlled))
         .at(5.0, apply("Service", "web", 1))
@@ -412,6 +468,7 @@ fn adoption_from_helm() -> Scenario {
 
 fn adopted_object_deleted() -> Scenario {
     Scenario::new(21, &THREE)
+        .at(3.0, policy(Placement::Everywhere, false, Some("Adopt")))
         .at(4.0, foreign("europe", "Service", "web", Guise::Plain))
         .at(5.0, apply("Service", "web", 1))
         .at(30.0, delete("Service", "web"))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::api::{Key, Server, annotation, is_terminating, uid};
+use crate::api::{Key, Server, annotation, finalizers, is_terminating, uid};
 use crate::selection::{Governance, Selection, governance};
 
 /// How long what was sent for a release may take to arrive, in milliseconds.
@@ -37,6 +37,8 @@ pub struct RootTruth {
     pub deleted: Option<(u64, Deletion)>,
     /// When it was marked for deletion itself; its namespace may have been before.
     pub marked: Option<u64>,
+    /// The deletion itself asked to keep its leaves.
+    pub orphaned: bool,
     /// The fates that were in force, each with the time from which it was.
     pub fates: Vec<(u64, Fate)>,
     /// The last time at which a foreign object in its place could be adopted.
@@ -51,6 +53,8 @@ pub struct RootTruth {
     pub unselected: BTreeMap<String, u64>,
     /// What it selects.
     pub selection: Selection,
+    /// Since when that cannot be read.
+    pub unknown: Option<u64>,
     /// Since when it selects no cluster at all.
     pub emptied: Option<u64>,
     /// Last readable selection.
@@ -126,6 +130,7 @@ impl Truth {
             key: key.clone(),
             deleted: None,
             marked: None,
+            orphaned: false,
             fates: Vec::new(),
             adopts: None,
             adopting: false,
@@ -133,6 +138,7 @@ impl Truth {
             selected: BTreeMap::new(),
             unselected: BTreeMap::new(),
             selection: Selection::Unknown,
+            unknown: Some(now),
             emptied: None,
             last_known: BTreeSet::new(),
             released: BTreeMap::new(),
@@ -141,6 +147,9 @@ impl Truth {
         // What was deselected until this very moment counts as deselected up to it.
         root.touch(now, hub);
         if is_terminating(object) {
+            if root.marked.is_none() {
+                root.orphaned = finalizers(object).any(|name| name == "orphan");
+            }
             root.deleted.get_or_insert((now, deletion));
             root.marked.get_or_insert(now);
         }
@@ -153,6 +162,10 @@ impl Truth {
         if root.fates.last().map(|(_, last)| *last) != Some(fate) {
             root.fates.push((now, fate));
         }
+        root.unknown = match &selection {
+            Selection::Unknown => root.unknown.or(Some(now)),
+            Selection::Clusters(_) => None,
+        };
         if let Selection::Clusters(selected) = &selection {
             root.last_known.clone_from(selected);
             root.emptied = selected.is_empty().then(|| root.emptied.unwrap_or(now));
@@ -257,7 +270,7 @@ impl RootTruth {
     /// was that they stay.
     pub fn orphans(&self) -> bool {
         let Some((deleted, _)) = self.deleted else { return false };
-        let before = self.fates.iter().filter(|(from, _)| *from <= deleted).next_back();
+        let before = self.fates.iter().rfind(|(from, _)| *from <= deleted);
         let since = self.fates.iter().filter(|(from, _)| *from > deleted);
         since.chain(before).any(|(_, fate)| *fate == Fate::Orphan)
     }
@@ -265,7 +278,7 @@ impl RootTruth {
     /// Whether its leaves may be deleted with it: some fate in force shortly before its deletion
     /// was to cascade.
     pub fn cascades(&self, grace: u64) -> bool {
-        let Some((deleted, _)) = self.deleted else { return false };
+        let Some((deleted, _)) = self.deleted.filter(|_| !self.orphaned) else { return false };
         let mut until = u64::MAX;
         for &(from, fate) in self.fates.iter().rev() {
             if from <= deleted && until.saturating_add(grace) >= deleted && fate == Fate::Cascade {
