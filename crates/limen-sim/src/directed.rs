@@ -26,6 +26,8 @@ pub const DIRECTED: &[Directed] = &[
     ("leader-suspended-briefly", &[7], leader_suspended_briefly),
     ("autoscaler-in-one-cluster", &[9], autoscaler_in_one_cluster),
     ("leaf-lost-under-an-unreadable-policy", &[6], leaf_lost_under_an_unreadable_policy),
+    ("job-expires-unwatched", &[12], job_expires_unwatched),
+    ("unread-policy-goes-with-its-namespace", &[3], unread_policy_goes_with_namespace),
     ("hub-joins-itself", &[2, 3, 8], hub_joins_itself),
     ("one-cluster-under-two-names", &[3, 8, 11], one_cluster_under_two_names),
     ("replaced-cluster", &[6, 8, 11], replaced_cluster),
@@ -55,6 +57,7 @@ pub const DIRECTED: &[Directed] = &[
     ("deletions-in-two-steps", &[4, 5], deletions_in_two_steps),
     ("deselected-in-small-steps", &[4, 5], deselected_in_small_steps),
     ("the-same-accident-after-a-release", &[4, 5], same_accident_after_a_release),
+    ("removal-just-before-an-absence", &[3, 5], removal_just_before_an_absence),
     ("absence-over-a-restart", &[3, 5], absence_over_a_restart),
     ("orphan-by-request", &[3], orphan_by_request),
     ("deleted-at-once", &[3, 11], deleted_at_once),
@@ -314,6 +317,23 @@ fn leaf_lost_under_an_unreadable_policy() -> Scenario {
         .at(150.0, meddle("europe", "ConfigMap", "one", Meddling::Delete))
 }
 
+fn job_expires_unwatched() -> Scenario {
+    // Jobs finish after some seconds and expire half a minute later: once without a hub, once
+    // without the network.
+    Scenario::new(54, &THREE)
+        .at(5.0, apply("Job", "first", 1))
+        .at(6.5, Action::Kill { seconds: 60 })
+        .at(100.0, apply("Job", "second", 1))
+        .at(101.0, cut("asia", 120))
+}
+
+fn unread_policy_goes_with_namespace() -> Scenario {
+    Scenario::new(55, &THREE)
+        .at(5.0, apply("Ingress", "kept", 1))
+        .at(30.0, policy(Placement::Malformed, true, None))
+        .at(200.0, delete_namespace())
+}
+
 fn hub_joins_itself() -> Scenario {
     Scenario::new(6, &THREE)
         .at(5.0, apply("Service", "one", 1))
@@ -496,7 +516,7 @@ fn answer_overtaken_by_an_event() -> Scenario {
 
 fn deletions_during_an_absence() -> Scenario {
     let mut scenario = Scenario::new(24, &THREE)
-        .at(5.0, many(12))
+        .at(5.0, many(8))
         .at(30.0, cut("europe", 4000))
         .at(100.0, policy(only(&["africa", "asia"]), false, None));
     scenario.rest = 4800;
@@ -591,9 +611,18 @@ fn same_accident_after_a_release() -> Scenario {
         .at(240.0, nowhere())
 }
 
+fn removal_just_before_an_absence() -> Scenario {
+    let mut scenario = Scenario::new(56, &THREE)
+        .at(5.0, many(8))
+        .at(30.0, cut("europe", 4000))
+        .at(31.0, policy(only(&["africa", "asia"]), false, None));
+    scenario.rest = 4800;
+    scenario
+}
+
 fn absence_over_a_restart() -> Scenario {
     let mut scenario = Scenario::new(37, &THREE)
-        .at(5.0, many(12))
+        .at(5.0, many(8))
         .at(30.0, cut("europe", 4000))
         .at(100.0, policy(only(&["africa", "asia"]), false, None))
         .at(3900.0, Action::Kill { seconds: 2 });

@@ -53,6 +53,8 @@ pub struct RootTruth {
     pub unselected: BTreeMap<String, u64>,
     /// What it selects.
     pub selection: Selection,
+    /// The last time at which that could not be read.
+    pub unread: Option<u64>,
     /// Since when that cannot be read.
     pub unknown: Option<u64>,
     /// Since when it selects no cluster at all.
@@ -138,6 +140,7 @@ impl Truth {
             selected: BTreeMap::new(),
             unselected: BTreeMap::new(),
             selection: Selection::Unknown,
+            unread: None,
             unknown: Some(now),
             emptied: None,
             last_known: BTreeSet::new(),
@@ -207,6 +210,9 @@ impl RootTruth {
         if self.adopting {
             self.adopts = Some(now);
         }
+        if self.selection == Selection::Unknown {
+            self.unread = Some(now);
+        }
         for (cluster, _) in hub.of("clusters.limen.dev") {
             let times = match &self.selection {
                 Selection::Unknown => continue,
@@ -267,9 +273,12 @@ impl RootTruth {
     }
 
     /// Whether its leaves may be released with it: the fate in force at its deletion, or one since,
-    /// was that they stay.
+    /// was that they stay, or could not be read.
     pub fn orphans(&self) -> bool {
         let Some((deleted, _)) = self.deleted else { return false };
+        if self.unread.is_some_and(|unread| unread >= deleted) {
+            return true;
+        }
         let before = self.fates.iter().rfind(|(from, _)| *from <= deleted);
         let since = self.fates.iter().filter(|(from, _)| *from > deleted);
         since.chain(before).any(|(_, fate)| *fate == Fate::Orphan)

@@ -20,9 +20,11 @@ impl World {
     pub(super) fn interpret(&mut self, id: &Arc<ObjectId>, root: &mut Root) -> bool {
         self.note_policy(id, root);
         let understood = self.understand(id, root);
-        root.policy_unknown = understood.is_err() && self.is_policy_unknown(id, &root.object);
+        let unknown = understood.is_err() && self.is_policy_unknown(id, &root.object);
+        // With its namespace a policy may go before the root does.
+        let going = id.namespace.as_ref().is_some_and(|name| self.terminating.contains_key(name));
+        root.policy_unknown = unknown || (root.policy_unknown && going);
         if root.policy_unknown {
-            // Also if that policy goes before the root does.
             root.memory.on_delete = None;
         }
         root.ended = matches!(understood, Ok(None));

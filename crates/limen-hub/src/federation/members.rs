@@ -10,7 +10,7 @@ use limen_api::Tombstone;
 use limen_core::federated::{Kind, ObjectId, OnDelete};
 use limen_core::global::Verdict;
 use limen_core::lifecycle::{Reason, Standing};
-use limen_core::merge::is_terminal;
+use limen_core::merge::{is_finite, is_terminal};
 use limen_sync::{Desired, MemberEvent, MemberNews, ObjectApi, Report, Syncer, SyncerOptions};
 use tokio::task::JoinSet;
 
@@ -178,6 +178,7 @@ impl World {
                     && let Some(since) = member.away_since()
                 {
                     member.returned_after = Some(verdict.judged.since - since);
+                    member.absent_since = None;
                 }
                 member.verdict = Some(verdict);
                 if member.away() {
@@ -247,7 +248,14 @@ impl World {
             let held = root.reports.get(cluster).is_some_and(|report| report.held_for.is_some());
             let presumed = match served {
                 // The listing replaces the presumption.
-                true => of_kind && root.memory.holders.remove(cluster),
+                true => {
+                    let presumed = of_kind && root.memory.holders.remove(cluster);
+                    if presumed && !held && is_finite(kind) {
+                        // A Job that went while no hub was there may have finished.
+                        root.memory.ended_in.insert(cluster.clone());
+                    }
+                    presumed
+                }
                 false => of_kind && held && root.memory.holders.insert(cluster.clone()),
             };
             if root.is_going() || presumed || (regained && of_kind) {

@@ -169,7 +169,8 @@ impl World {
         let federated = Arc::new(federated);
         root.plan = plan(&federated, &self.clusters, &self.hub, &self.handed_over(&federated.leaf));
         root.federated = Ok(federated.clone());
-        if !root.ended && (root.policy.is_some() || root.memory.governed.is_none()) {
+        let governed = root.policy.is_some() || root.memory.governed.is_none();
+        if !root.ended && !root.policy_unknown && governed {
             root.memory.on_delete = Some(federated.on_delete);
             if let Some(policy) = &root.policy {
                 let placed = root.plan.leaves.keys().cloned().collect();
@@ -245,6 +246,10 @@ impl World {
                     set.insert(name.clone(), DesiredLeaf { replaces, ..root.desire(desired) });
                 }
                 (None, None) => match before.map(|before| &before.desired) {
+                    // A removal that an absent member has not carried out is judged on its return.
+                    Some(Desired::Nothing) if holds && member.away() => {
+                        losing.insert(name.clone());
+                    }
                     // Sent already; the member tells when it is done.
                     Some(Desired::Nothing | Desired::Orphan) => {
                         set.extend(before.map(|before| (name.clone(), before.clone())));
@@ -265,7 +270,7 @@ impl World {
     /// Members that cannot be told about leaves of a root now.
     pub(super) fn blocked(&self, root: &Root, kind: &Kind) -> BTreeSet<Arc<str>> {
         let blocked = |name: &Arc<str>, member: &Member| {
-            member.away() || member.has_lost(kind) || is_unserved(root, name, member, kind)
+            member.away() || member.has_lost(kind) || is_presumed(root, name)
         };
         let blocked = self.members.iter().filter(|(name, member)| blocked(name, member));
         blocked.map(|(name, _)| name.clone()).collect()
@@ -308,8 +313,9 @@ impl World {
                     let member = self.members.get(name);
                     let kind = self.leaf_kind(id);
                     let there = member.is_none_or(|member| may_hold(root, name, member, kind));
-                    // Nothing is created that would be removed.
-                    if there || root.being_deleted() {
+                    let sent = before.desired == outlook.removal.desired;
+                    // Nothing is created that would be removed, nor removed that waits.
+                    if (there && !sent) || root.being_deleted() {
                         desired.insert(name.clone(), kept(before));
                     }
                 }
@@ -422,4 +428,11 @@ pub(super) fn may_hold(root: &Root, name: &Arc<str>, member: &Member, kind: &Kin
 /// Whether a member does not serve the kind of a root of which it held a leaf: that may come back.
 pub(super) fn is_unserved(root: &Root, name: &Arc<str>, member: &Member, kind: &Kind) -> bool {
     member.missing.contains(kind) && root.memory.holders.contains(name)
+}
+
+/// Whether a leaf in a member is only presumed: the member has not listed its kind since this hub
+/// started, or does not serve it.
+fn is_presumed(root: &Root, name: &Arc<str>) -> bool {
+    let reported = root.reports.get(name).is_some_and(|report| report.held_for.is_some());
+    !reported && root.memory.holders.contains(name)
 }
