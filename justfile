@@ -29,6 +29,10 @@ e2e:
 simulate-federation *arguments:
     cargo run --release -p limen-sim -- {{arguments}}
 
+# Each rule of the federation switched off, and how the simulator notices: --seconds N, or names of tools/mutations.toml.
+mutate-federation *arguments:
+    tools/mutate-federation {{arguments}}
+
 # The store beside a real etcd: writes, memory, start, watches.
 bench-store *arguments:
     KUBEBUILDER_ASSETS="$(tools/kube-assets)" cargo bench --profile dist -p limen-store --bench store -- {{arguments}}

@@ -87,6 +87,8 @@ pub(crate) struct Member {
     /// Leaves of this hub whose root is not known.
     pub(crate) unowned: BTreeMap<Arc<ObjectId>, Report>,
     pub(crate) tombstones: Vec<Tombstone>,
+    /// Since when it was away in the time of an earlier hub, until it answers.
+    pub(crate) absent_since: Option<i64>,
     /// How long it was away before it came back, in seconds.
     pub(crate) returned_after: Option<i64>,
     /// The status as it was written last.
@@ -106,6 +108,7 @@ impl Member {
                 .as_ref()
                 .map(|time| time.0.to_string())
                 .unwrap_or_default(),
+            absent_since: status.as_ref().and_then(absent_since),
             written: status,
             cluster,
             syncer: None,
@@ -170,14 +173,9 @@ impl Member {
 
     /// Since when its API was away, also if that was in the time of an earlier hub.
     pub(crate) fn away_since(&self) -> Option<i64> {
-        match &self.verdict {
-            Some(api) => (api.judged.verdict == Verdict::Unhealthy).then_some(api.judged.since),
-            None => {
-                let written = self.written.as_ref()?.verdicts.as_ref()?;
-                let away = written.api.verdict == Verdict::Unhealthy;
-                written.api.since.as_ref().filter(|_| away).map(|since| since.0.as_second())
-            }
-        }
+        let unhealthy = |api: &&ApiVerdict| api.judged.verdict == Verdict::Unhealthy;
+        let own = self.verdict.as_ref().filter(unhealthy).map(|api| api.judged.since);
+        own.into_iter().chain(self.absent_since).min()
     }
 
     /// Whether it was away for long, and what it holds has not been judged since.
@@ -268,7 +266,9 @@ impl Member {
         let same = self.written.as_ref().and_then(|written| written.verdicts.as_ref());
         let same = same.filter(|known| known.api.verdict == verdict);
         let since = api.and_then(|api| jiff::Timestamp::from_second(api.judged.since).ok());
-        let since = same.and_then(|known| known.api.since.clone()).or(since.map(Time));
+        let away = self.away_since().filter(|_| verdict == Verdict::Unhealthy);
+        let away = away.and_then(|since| jiff::Timestamp::from_second(since).ok());
+        let since = same.and_then(|known| known.api.since.clone()).or(away.or(since).map(Time));
         ClusterStatus {
             conditions,
             uid: self.recorded_uid().map(str::to_owned),
@@ -288,6 +288,13 @@ impl Member {
             missing_kinds: self.missing.iter().map(|kind| kind_name(kind)).collect(),
         }
     }
+}
+
+/// Since when a member was away, as its status says.
+fn absent_since(status: &ClusterStatus) -> Option<i64> {
+    let api = &status.verdicts.as_ref()?.api;
+    let since = api.since.as_ref().filter(|_| api.verdict == Verdict::Unhealthy)?;
+    Some(since.0.as_second())
 }
 
 /// A kind as people name it: with its group, if it has one.

@@ -139,12 +139,17 @@ impl Election {
         self.seen.as_ref().is_none_or(|(holder, ..)| *holder == self.identity)
     }
 
-    /// Takes or renews the lease, if that is allowed.
+    /// Takes or renews the lease, if that is allowed. A request that nobody answers is given up.
     async fn attempt(&mut self, claim: Claim) -> bool {
         // Both before the request: a request that is delayed, or a process that is stopped before
         // the answer, must not extend the term.
         let (sent, sent_nanos) = (Instant::now(), clock::boot_nanos());
-        match self.try_attempt(claim).await {
+        let limit = self.terms.gives_up;
+        let Ok(outcome) = tokio::time::timeout(limit, self.try_attempt(claim)).await else {
+            tracing::debug!(?limit, "the leader lease cannot be taken or renewed: no answer");
+            return false;
+        };
+        match outcome {
             Ok(Some(epoch)) => {
                 self.renewed = sent;
                 self.epoch = epoch;

@@ -44,7 +44,8 @@ pub(crate) struct Root {
     pub(crate) fate: Fate,
     /// The policy that governs it.
     pub(crate) policy: Option<String>,
-    /// It is not understood because of a policy.
+    /// A policy may keep its leaves that cannot be applied to it, or could not when its namespace
+    /// began to go.
     pub(crate) policy_unknown: bool,
     /// Its record was missing when this hub started, although it may have leaves and is being
     /// deleted: how it was governed is unknown.
@@ -173,6 +174,7 @@ impl Root {
         let understood = self.federated.as_ref().ok();
         let understood =
             understood.filter(|_| self.kept.is_none() && !self.ended && !self.record_lost);
+        let understood = understood.filter(|_| !self.policy_unknown);
         let understood =
             understood.filter(|_| self.policy.is_some() || self.memory.governed.is_none());
         let understood = understood.map(|federated| federated.on_delete);

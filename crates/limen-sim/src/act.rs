@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actor::Actor;
-use crate::api::{Key, Kinds, Server, is_terminating};
+use crate::api::{Key, Kinds, Server, finalizers, is_terminating};
 use crate::deeds::{edit, people_act};
 use crate::hub::Hub;
 use crate::network::{Network, Outage, Process, cut, mend};
@@ -15,6 +15,9 @@ use crate::world::{HUB, Shared};
 
 /// The pause between two writes of a rival manager.
 const RIVAL: Duration = Duration::from_millis(700);
+
+/// The finalizer of a controller in a member.
+const FINALIZER: &str = "example.com/cleanup";
 
 /// Executor of actions.
 pub(crate) struct Stage {
@@ -120,6 +123,10 @@ impl Stage {
             Action::Rival { server, kind, namespace, name, seconds } => {
                 let key = Key::new(plural(kind), namespace, name);
                 tokio::spawn(rival(self.shared.clone(), server.clone(), key, *seconds));
+            }
+            Action::SlowFinalizer { server, kind, namespace, name, seconds } => {
+                let key = Key::new(plural(kind), namespace, name);
+                self.keep_from_going(server, key, *seconds);
             }
             _ => people_act(&mut self.shared.lock(), action),
         }
@@ -233,6 +240,16 @@ impl Stage {
         });
     }
 
+    /// A controller of a member adds a finalizer, and takes it off later.
+    fn keep_from_going(&self, server: &str, key: Key, seconds: u64) {
+        finalize(&self.shared, server, &key, true);
+        let (shared, server) = (self.shared.clone(), server.to_owned());
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            finalize(&shared, &server, &key, false);
+        });
+    }
+
     fn reset(&mut self, server: &str) {
         self.resets += 1;
         let mut world = self.shared.lock();
@@ -258,4 +275,18 @@ async fn rival(shared: Shared, server: String, key: Key, seconds: u64) {
             api.put_as(&Actor::Person, &key, object, "rival");
         });
     }
+}
+
+fn finalize(shared: &Shared, server: &str, key: &Key, add: bool) {
+    shared.lock().change(server, |api, _| {
+        let Some(object) = api.get(key) else { return };
+        let mut object = object.clone();
+        let mut left: Vec<String> =
+            finalizers(&object).filter(|name| *name != FINALIZER).map(str::to_owned).collect();
+        if add && !is_terminating(&object) {
+            left.push(FINALIZER.to_owned());
+        }
+        object["metadata"]["finalizers"] = left.into();
+        api.put(&Actor::Cluster, key, object);
+    });
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::actor::Actor;
 use crate::api::{Cause, Key, Server, annotation, is_terminating};
+use crate::laws::held_by_object;
 use crate::people;
 use crate::scenario::{Action, Guise, Meddling};
 use crate::selection::{SELECTOR, plural};
@@ -173,36 +174,24 @@ pub(crate) fn join(world: &mut World, cluster: &str, server: &str) {
     });
 }
 
-/// Releases every hold, in each way that a hub may show one.
+/// Releases every hold, with exactly what it names at that moment.
 fn release(world: &mut World) {
     let Some(hub) = world.servers.get(HUB) else { return };
-    let mut released: Vec<String> = Vec::new();
-    let holds: Vec<Key> = hub.of("holds.limen.dev").map(|(key, _)| key.clone()).collect();
-    for (_, hold) in hub.of("holds.limen.dev") {
-        let roots = hold["spec"]["roots"].as_array().into_iter().flatten();
-        released.extend(roots.filter_map(|root| root["uid"].as_str().map(str::to_owned)));
-    }
-    let mut marks: Vec<(Key, String)> = Vec::new();
-    for (_, record) in hub.of("federatedstatuses.limen.dev") {
-        let message = record["spec"]["message"].as_str().unwrap_or_default();
-        let Some((_, rest)) = message.split_once("(mark ") else { continue };
-        let owner = record["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap_or_default();
-        let Some(root) = world.laws.truth.roots.get(owner) else { continue };
-        released.push(owner.to_owned());
-        marks.push((root.key.clone(), rest.trim_end_matches(')').to_owned()));
-    }
-    for uid in released {
-        if let Some(root) = world.laws.truth.roots.get_mut(&uid) {
-            root.released = true;
+    let holds: Vec<(Key, Value)> =
+        hub.of("holds.limen.dev").map(|(key, hold)| (key.clone(), hold.clone())).collect();
+    for (key, hold) in holds {
+        if hold["spec"]["release"] == true {
+            continue;
         }
-    }
-    for key in holds {
+        let spreads = hold["spec"]["reason"] == "PolicyGone";
+        for (uid, cluster) in held_by_object(&hold) {
+            let Some(root) = world.laws.truth.roots.get_mut(&uid) else { continue };
+            match spreads {
+                true => root.spreads = true,
+                false => drop(root.released.insert(cluster, None)),
+            }
+        }
         edit_on_hub(world, &key, |hold| hold["spec"]["release"] = json!(true));
-    }
-    for (key, mark) in marks {
-        edit_on_hub(world, &key, |object| {
-            object["metadata"]["annotations"]["limen.dev/release"] = json!(mark);
-        });
     }
 }
 

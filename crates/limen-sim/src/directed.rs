@@ -13,6 +13,21 @@ pub const DIRECTED: &[Directed] = &[
     ("orphans-in-a-deleted-namespace", &[3], orphans_in_a_deleted_namespace),
     ("relabel-during-a-hold", &[3, 4, 5], relabel_during_a_hold),
     ("restart-during-a-hold", &[3, 4, 5], restart_during_a_hold),
+    ("kind-unserved-during-a-hold", &[3, 4, 5, 11], kind_unserved_during_a_hold),
+    ("kind-unserved-during-a-held-deletion", &[3, 4, 5, 11], kind_unserved_during_a_held_deletion),
+    ("hold-before-an-answer", &[3, 4, 5], hold_before_an_answer),
+    ("restart-while-the-store-is-away", &[11], restart_while_the_store_is_away),
+    ("restart-during-a-held-deletion", &[3, 4, 5], restart_during_a_held_deletion),
+    ("nothing-selected", &[5], nothing_selected),
+    ("reports-before-the-first-plan", &[11], reports_before_the_first_plan),
+    ("orphan-policy-for-an-unreadable-root", &[3], orphan_policy_for_an_unreadable_root),
+    ("unreadable-policy-goes-with-its-namespace", &[3], unreadable_policy_goes_with_namespace),
+    ("leader-suspended-alone", &[7], leader_suspended_alone),
+    ("leader-suspended-briefly", &[7], leader_suspended_briefly),
+    ("autoscaler-in-one-cluster", &[9], autoscaler_in_one_cluster),
+    ("leaf-lost-under-an-unreadable-policy", &[6], leaf_lost_under_an_unreadable_policy),
+    ("job-expires-unwatched", &[12], job_expires_unwatched),
+    ("unread-policy-goes-with-its-namespace", &[3], unread_policy_goes_with_namespace),
     ("hub-joins-itself", &[2, 3, 8], hub_joins_itself),
     ("one-cluster-under-two-names", &[3, 8, 11], one_cluster_under_two_names),
     ("replaced-cluster", &[6, 8, 11], replaced_cluster),
@@ -38,6 +53,17 @@ pub const DIRECTED: &[Directed] = &[
     ("finished-job-expires", &[11, 12], finished_job_expires),
     ("cluster-deleted", &[11], cluster_deleted),
     ("everyday-deletions", &[14], everyday_deletions),
+    ("many-roots-deleted-by-name", &[4, 5], many_roots_deleted_by_name),
+    ("deletions-in-two-steps", &[4, 5], deletions_in_two_steps),
+    ("deselected-in-small-steps", &[4, 5], deselected_in_small_steps),
+    ("the-same-accident-after-a-release", &[4, 5], same_accident_after_a_release),
+    ("removal-just-before-an-absence", &[3, 5], removal_just_before_an_absence),
+    ("absence-over-a-restart", &[3, 5], absence_over_a_restart),
+    ("orphan-by-request", &[3], orphan_by_request),
+    ("deleted-at-once", &[3, 11], deleted_at_once),
+    ("job-over-a-restart", &[12], job_over_a_restart),
+    ("policy-that-aborts", &[1, 2], policy_that_aborts),
+    ("wave-that-refuses", &[10], wave_that_refuses),
 ];
 
 const THREE: [&str; 3] = ["africa", "asia", "europe"];
@@ -134,6 +160,178 @@ fn restart_during_a_hold() -> Scenario {
         .at(30.0, policy(only(&["europe"]), false, None))
         .at(60.0, Action::Kill { seconds: 2 })
         .at(120.0, Action::Kill { seconds: 2 })
+}
+
+fn unserve(server: &str, seconds: u64) -> Action {
+    Action::Unserve { server: text(server), resource: text("configmaps"), seconds }
+}
+
+fn kind_unserved_during_a_hold() -> Scenario {
+    Scenario::new(31, &THREE)
+        .at(5.0, many(40))
+        .at(30.0, policy(only(&["europe"]), false, None))
+        .at(60.0, unserve("asia", 60))
+        .at(90.0, Action::Kill { seconds: 2 })
+        .at(200.0, unserve("africa", 60))
+        .at(230.0, policy(Placement::Everywhere, false, None))
+}
+
+fn kind_unserved_during_a_held_deletion() -> Scenario {
+    Scenario::new(32, &THREE)
+        .at(5.0, many(60))
+        .at(30.0, delete_namespace())
+        .at(60.0, unserve("africa", 60))
+        .at(60.0, unserve("asia", 60))
+        .at(60.0, unserve("europe", 60))
+        .at(300.0, unserve("europe", 100))
+        .at(330.0, Action::Release)
+}
+
+fn hold_before_an_answer() -> Scenario {
+    let silence = Action::Cut { server: text("asia"), requests: false, answers: true, seconds: 60 };
+    Scenario::new(43, &THREE)
+        .at(11.0, silence)
+        .at(12.0, apply("Secret", "two", 1))
+        .at(25.0, policy(Placement::Region(text("nowhere")), false, None))
+}
+
+fn restart_while_the_store_is_away() -> Scenario {
+    let cut = Action::Cut { server: text(HUB), requests: true, answers: false, seconds: 100 };
+    Scenario::new(44, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(30.0, cut)
+        .at(40.0, apply("ConfigMap", "one", 2))
+        .at(60.0, Action::Kill { seconds: 10 })
+}
+
+fn restart_during_a_held_deletion() -> Scenario {
+    // The record of a root goes with its namespace, and the root itself cannot be read.
+    let broken = Action::Select {
+        kind: text("Secret"),
+        namespace: text("shop"),
+        name: text("web"),
+        selector: Some(text("[{broken")),
+    };
+    Scenario::new(45, &THREE)
+        .at(5.0, many(70))
+        .at(6.0, apply("Secret", "web", 1))
+        .at(30.0, broken)
+        .at(60.0, delete_namespace())
+        .at(120.0, Action::Kill { seconds: 5 })
+}
+
+fn nothing_selected() -> Scenario {
+    Scenario::new(46, &THREE)
+        .at(4.0, policy(only(&["europe"]), false, None))
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(30.0, policy(Placement::Region(text("nowhere")), false, None))
+}
+
+fn reports_before_the_first_plan() -> Scenario {
+    let outage = |plural: &str, seconds: u64| Action::Outage {
+        server: text(HUB),
+        method: Some(text("GET")),
+        plural: Some(text(plural)),
+        code: 403,
+        seconds,
+    };
+    // A hub that has read everything connects to members, and plans once it can read policies again.
+    Scenario::new(47, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(57.0, outage("jobs", 10))
+        .at(58.0, Action::Kill { seconds: 2 })
+        .at(62.0, outage("placementpolicies", 60))
+        .at(100.0, delete("ConfigMap", "one"))
+}
+
+fn orphan_policy_for_an_unreadable_root() -> Scenario {
+    let broken = Action::Select {
+        kind: text("ConfigMap"),
+        namespace: text("shop"),
+        name: text("kept"),
+        selector: Some(text("[{broken")),
+    };
+    Scenario::new(48, &THREE)
+        .at(5.0, apply("ConfigMap", "kept", 1))
+        .at(30.0, broken)
+        .at(60.0, policy(Placement::Everywhere, true, None))
+        .at(200.0, delete("ConfigMap", "kept"))
+}
+
+fn unreadable_policy_goes_with_namespace() -> Scenario {
+    Scenario::new(49, &THREE)
+        .at(4.0, policy(only(&["africa"]), false, None))
+        .at(5.0, apply("ConfigMap", "kept", 1))
+        .at(30.0, policy(Placement::Broken, true, None))
+        .at(200.0, delete_namespace())
+}
+
+fn leader_suspended_alone() -> Scenario {
+    // It runs again before its fence would have ended if that lasted as long as the lease, twice.
+    let mut scenario = Scenario::new(50, &THREE).at(30.0, many(30));
+    for step in 0..4 {
+        let at = 60.0 + f64::from(step) * 100.0;
+        scenario = scenario
+            .at(at, Action::Suspend { seconds: 25 })
+            .at(at + 10.0, apply("ConfigMap", "many-1", 2 + step))
+            .at(at + 24.0, apply("ConfigMap", "many-2", 2 + step));
+    }
+    scenario.elects = true;
+    scenario
+}
+
+fn leader_suspended_briefly() -> Scenario {
+    let mut scenario = Scenario::new(51, &THREE).at(30.0, many(30)).at(40.0, Action::SecondHub);
+    for step in 0..6 {
+        let at = 60.0 + f64::from(step) * 50.0;
+        scenario = scenario
+            .at(at, Action::Suspend { seconds: 8 })
+            .at(at + 7.9, apply("ConfigMap", "many-1", 2 + step))
+            .at(at + 8.1, apply("ConfigMap", "many-2", 2 + step))
+            .at(at + 8.3, apply("ConfigMap", "many-3", 2 + step));
+    }
+    scenario.elects = true;
+    scenario
+}
+
+fn autoscaler_in_one_cluster() -> Scenario {
+    let here = Action::Select {
+        kind: text("HorizontalPodAutoscaler"),
+        namespace: text("shop"),
+        name: text("web"),
+        selector: Some(text(r#"[{"key": "region", "operator": "in", "values": ["europe"]}]"#)),
+    };
+    Scenario::new(52, &THREE)
+        .at(5.0, apply("HorizontalPodAutoscaler", "web", 1))
+        .at(6.0, here)
+        .at(30.0, apply("Deployment", "web", 1))
+        .at(60.0, delete("Deployment", "web"))
+        .at(90.0, apply("Deployment", "web", 1))
+}
+
+fn leaf_lost_under_an_unreadable_policy() -> Scenario {
+    Scenario::new(53, &THREE)
+        .at(4.0, policy(only(&["europe"]), false, None))
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(30.0, policy(Placement::Malformed, false, None))
+        .at(150.0, meddle("europe", "ConfigMap", "one", Meddling::Delete))
+}
+
+fn job_expires_unwatched() -> Scenario {
+    // Jobs finish after some seconds and expire half a minute later: once without a hub, once
+    // without the network.
+    Scenario::new(54, &THREE)
+        .at(5.0, apply("Job", "first", 1))
+        .at(6.5, Action::Kill { seconds: 60 })
+        .at(100.0, apply("Job", "second", 1))
+        .at(101.0, cut("asia", 120))
+}
+
+fn unread_policy_goes_with_namespace() -> Scenario {
+    Scenario::new(55, &THREE)
+        .at(5.0, apply("Ingress", "kept", 1))
+        .at(30.0, policy(Placement::Malformed, true, None))
+        .at(200.0, delete_namespace())
 }
 
 fn hub_joins_itself() -> Scenario {
@@ -281,6 +479,7 @@ fn policy_and_root_deleted_together() -> Scenario {
 
 fn adoption_from_helm() -> Scenario {
     Scenario::new(20, &THREE)
+        .at(3.0, policy(Placement::Everywhere, false, Some("Adopt")))
         .at(4.0, foreign("europe", "Service", "web", Guise::Helm))
         .at(4.1, foreign("asia", "Service", "web", Guise::Controlled))
         .at(5.0, apply("Service", "web", 1))
@@ -289,6 +488,7 @@ fn adoption_from_helm() -> Scenario {
 
 fn adopted_object_deleted() -> Scenario {
     Scenario::new(21, &THREE)
+        .at(3.0, policy(Placement::Everywhere, false, Some("Adopt")))
         .at(4.0, foreign("europe", "Service", "web", Guise::Plain))
         .at(5.0, apply("Service", "web", 1))
         .at(30.0, delete("Service", "web"))
@@ -316,7 +516,7 @@ fn answer_overtaken_by_an_event() -> Scenario {
 
 fn deletions_during_an_absence() -> Scenario {
     let mut scenario = Scenario::new(24, &THREE)
-        .at(5.0, many(12))
+        .at(5.0, many(8))
         .at(30.0, cut("europe", 4000))
         .at(100.0, policy(only(&["africa", "asia"]), false, None));
     scenario.rest = 4800;
@@ -370,4 +570,126 @@ fn everyday_deletions() -> Scenario {
         .at(30.2, delete("Service", "web"))
         .at(200.0, apply("Secret", "late", 1))
         .at(230.0, delete("Secret", "late"))
+}
+
+fn many_roots_deleted_by_name() -> Scenario {
+    Scenario::new(33, &THREE)
+        .at(5.0, many(80))
+        .at(30.0, Action::DeleteMany { namespace: text("shop"), count: 70 })
+}
+
+fn deletions_in_two_steps() -> Scenario {
+    // Each step is of everyday size, both together are not; the hub restarts between them.
+    Scenario::new(34, &THREE)
+        .at(5.0, many(80))
+        .at(60.0, Action::DeleteMany { namespace: text("shop"), count: 40 })
+        .at(70.0, Action::Kill { seconds: 1 })
+        .at(85.0, Action::DeleteMany { namespace: text("shop"), count: 75 })
+}
+
+fn deselected_in_small_steps() -> Scenario {
+    let select = |name: &str| Action::Select {
+        kind: text("ConfigMap"),
+        namespace: text("shop"),
+        name: text(name),
+        selector: Some(text(r#"[{"key": "region", "operator": "in", "values": ["europe"]}]"#)),
+    };
+    let steps = (0..12).map(|step| (30.0 + f64::from(step) * 0.5, format!("many-{step}")));
+    steps.fold(Scenario::new(35, &THREE).at(5.0, many(15)), |scenario, (at, name)| {
+        scenario.at(at, select(&name))
+    })
+}
+
+fn same_accident_after_a_release() -> Scenario {
+    let nowhere = || policy(Placement::Region(text("nowhere")), false, None);
+    Scenario::new(36, &THREE)
+        .at(4.0, policy(Placement::Everywhere, false, None))
+        .at(5.0, many(20))
+        .at(30.0, nowhere())
+        .at(60.0, Action::Release)
+        .at(120.0, policy(Placement::Everywhere, false, None))
+        .at(240.0, nowhere())
+}
+
+fn removal_just_before_an_absence() -> Scenario {
+    let mut scenario = Scenario::new(56, &THREE)
+        .at(5.0, many(8))
+        .at(30.0, cut("europe", 4000))
+        .at(31.0, policy(only(&["africa", "asia"]), false, None));
+    scenario.rest = 4800;
+    scenario
+}
+
+fn absence_over_a_restart() -> Scenario {
+    let mut scenario = Scenario::new(37, &THREE)
+        .at(5.0, many(8))
+        .at(30.0, cut("europe", 4000))
+        .at(100.0, policy(only(&["africa", "asia"]), false, None))
+        .at(3900.0, Action::Kill { seconds: 2 });
+    scenario.rest = 1000;
+    scenario
+}
+
+fn orphan_by_request() -> Scenario {
+    let kept = Action::Delete {
+        kind: text("ConfigMap"),
+        namespace: text("shop"),
+        name: text("kept"),
+        orphan: true,
+    };
+    Scenario::new(38, &THREE)
+        .at(5.0, apply("ConfigMap", "kept", 1))
+        .at(30.0, kept)
+        .at(30.05, Action::Kill { seconds: 2 })
+}
+
+fn deleted_at_once() -> Scenario {
+    let once = |scenario: Scenario, step: u32| {
+        let at = 10.0 + f64::from(step) * 7.0;
+        let name = format!("brief-{step}");
+        scenario
+            .at(at, apply("ConfigMap", &name, 1))
+            .at(at + 0.004 * f64::from(step), delete("ConfigMap", &name))
+    };
+    (1..12).fold(Scenario::new(39, &THREE), once)
+}
+
+fn job_over_a_restart() -> Scenario {
+    Scenario::new(40, &THREE)
+        .at(5.0, apply("Job", "once", 2))
+        .at(60.0, Action::Kill { seconds: 2 })
+        .at(65.0, meddle("europe", "Job", "once", Meddling::Delete))
+        .at(90.0, meddle("asia", "Job", "once", Meddling::Delete))
+        .at(120.0, Action::Kill { seconds: 2 })
+}
+
+fn policy_that_aborts() -> Scenario {
+    Scenario::new(41, &THREE)
+        .at(4.0, foreign("europe", "Service", "web", Guise::Plain))
+        .at(4.1, foreign("asia", "Ingress", "web", Guise::Plain))
+        .at(4.2, foreign("asia", "Ingress", "api", Guise::Plain))
+        .at(4.3, policy(Placement::Everywhere, false, Some("Abort")))
+        .at(5.0, apply("Service", "web", 1))
+        .at(5.1, apply("Ingress", "web", 1))
+        // By default an Ingress is adopted.
+        .at(200.0, policy(Placement::Everywhere, false, None))
+        .at(210.0, apply("Ingress", "api", 1))
+        .at(300.0, delete("Ingress", "api"))
+}
+
+fn wave_that_refuses() -> Scenario {
+    let waves = vec![vec![text("africa")], vec![text("asia"), text("europe")]];
+    let policy = Action::Policy {
+        namespace: text("shop"),
+        name: text("policy"),
+        placement: Placement::Everywhere,
+        orphan: false,
+        conflict: Some(text("Abort")),
+        waves,
+    };
+    Scenario::new(42, &THREE)
+        .at(3.0, foreign("africa", "Deployment", "web", Guise::Plain))
+        .at(4.0, policy)
+        .at(5.0, apply("Deployment", "web", 1))
+        .at(60.0, apply("Deployment", "web", 3))
 }

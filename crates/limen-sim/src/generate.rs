@@ -102,6 +102,13 @@ fn action(random: &mut Random, focus: &Focus, elects: bool) -> Action {
             ]);
             Action::Meddle { server: member, kind, namespace, name, how }
         }
+        72 if random.permille(500) => Action::SlowFinalizer {
+            server: member,
+            kind,
+            namespace,
+            name,
+            seconds: random.between(5, 200),
+        },
         72 => {
             Action::Rival { server: member, kind, namespace, name, seconds: random.between(5, 120) }
         }

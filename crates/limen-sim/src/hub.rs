@@ -50,6 +50,8 @@ impl Hub {
                 network.processes.insert(id, Process::Running);
             });
             world.laws.processes.insert(id, (store.to_owned(), elects));
+            let now = world.now();
+            world.laws.started.insert(id, now);
         }
         let task = tokio::spawn(run(shared.clone(), id, store.to_owned(), elects));
         Self { id, store: store.to_owned(), task }
@@ -76,24 +78,28 @@ async fn run(shared: Shared, id: u32, store: String, elects: bool) {
         if !elects {
             match election.keep_seized().await {}
         }
-        election.keep().await;
-        resumed(&shared, id).await;
+        while_running(&shared, id, election.keep()).await;
         federation.stop().await;
     }
 }
 
-/// A process that was suspended notices only when it runs again, at its next look at the clock.
-async fn resumed(shared: &Shared, id: u32) {
-    let mut waited = false;
-    once_network(shared, |world| match world.network.process(id) {
-        Process::Suspended => {
-            waited = true;
-            None
+/// Waits for the end of a term as a process does that may be suspended: meanwhile it does not look at
+/// the clock, and when it runs again that takes a moment.
+async fn while_running<T>(shared: &Shared, id: u32, term: impl Future<Output = T>) -> T {
+    let mut term = std::pin::pin!(term);
+    loop {
+        let suspended = once_network(shared, |world| {
+            (world.network.process(id) == Process::Suspended).then_some(())
+        });
+        tokio::select! {
+            biased;
+            () = suspended => {}
+            ended = &mut term => return ended,
         }
-        Process::Running | Process::Dead => Some(()),
-    })
-    .await;
-    if waited {
+        once_network(shared, |world| {
+            (world.network.process(id) != Process::Suspended).then_some(())
+        })
+        .await;
         let pause = shared.lock().random.between(1, 3000);
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }

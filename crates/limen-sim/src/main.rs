@@ -32,6 +32,9 @@ struct Arguments {
     /// Laws to check, separated by commas; all by default
     #[arg(long, value_delimiter = ',')]
     laws: Vec<u8>,
+    /// Run directed scenarios, then random ones, and stop at the first violation without shrinking it
+    #[arg(long)]
+    first: bool,
     /// Seconds of real time to shrink each violation for
     #[arg(long, default_value_t = 20)]
     shrink: u64,
@@ -50,6 +53,7 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     match &arguments.scenario {
         Some(name) => directed(&arguments, name),
+        None if arguments.first => first(&arguments),
         None if arguments.once => {
             let scenario = generate(arguments.seed);
             let outcome = run(&scenario, arguments.laws());
@@ -90,12 +94,36 @@ fn directed(arguments: &Arguments, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Looks for one violation, in directed scenarios and then in random ones.
+fn first(arguments: &Arguments) -> Result<()> {
+    let began = Instant::now();
+    let limit = Duration::from_secs(arguments.seconds);
+    let directed = DIRECTED.iter().map(|(name, laws, scenario)| {
+        (format!("scenario {name}"), scenario(), Laws::new(laws.iter().copied()))
+    });
+    let random = (arguments.seed..)
+        .map(|seed| (format!("seed {seed}"), generate(seed), arguments.laws()))
+        .take_while(|_| began.elapsed() < limit);
+    let mut histories = 0;
+    for (name, scenario, laws) in directed.chain(random) {
+        let outcome = run(&scenario, laws);
+        histories += 1;
+        if let Some(found) = outcome.violations.first() {
+            let seconds = began.elapsed().as_secs_f64();
+            println!("{name}: law {} after {seconds:.1} s, {histories} histories", found.law);
+            bail!("{}", found.text);
+        }
+    }
+    println!("no violation in {histories} histories");
+    Ok(())
+}
+
 /// Searches random histories; the first violation of each law is shrunk and printed.
 fn search(arguments: &Arguments) -> Result<()> {
     let began = Instant::now();
     let limit = Duration::from_secs(arguments.seconds);
     let (mut histories, mut requests, mut millis) = (0_u64, 0, 0);
-    let mut by_law: BTreeMap<u8, u64> = BTreeMap::new();
+    let mut by_law: BTreeMap<u8, Vec<u64>> = BTreeMap::new();
     let mut shrinking = Duration::ZERO;
     while began.elapsed().saturating_sub(shrinking) < limit {
         let seed = arguments.seed + histories;
@@ -108,9 +136,9 @@ fn search(arguments: &Arguments) -> Result<()> {
         laws.sort_unstable();
         laws.dedup();
         for law in laws {
-            let count = by_law.entry(law).or_default();
-            *count += 1;
-            if *count == 1 {
+            let seeds = by_law.entry(law).or_default();
+            seeds.push(seed);
+            if seeds.len() == 1 {
                 let elapsed = began.elapsed().saturating_sub(shrinking);
                 println!(
                     "law {law} broken after {:.1} s, {histories} histories",
@@ -125,7 +153,12 @@ fn search(arguments: &Arguments) -> Result<()> {
     let hours = millis / 3_600_000;
     println!("{histories} histories, {requests} requests, {hours} simulated hours");
     for (law, text) in LAWS {
-        println!("law {law:2}: {} histories broken ({text})", by_law.get(&law).unwrap_or(&0));
+        let count = by_law.get(&law).map_or(0, Vec::len);
+        println!("law {law:2}: {count} histories broken ({text})");
+    }
+    for (law, seeds) in &by_law {
+        let seeds: Vec<_> = seeds.iter().map(u64::to_string).collect();
+        println!("law {law:2}: seeds {}", seeds.join(", "));
     }
     if !by_law.is_empty() {
         bail!("laws were broken");

@@ -132,6 +132,13 @@ pub enum Action {
         name: String,
         seconds: u64,
     },
+    SlowFinalizer {
+        server: String,
+        kind: String,
+        namespace: String,
+        name: String,
+        seconds: u64,
+    },
     BackUp {
         server: String,
     },
@@ -251,6 +258,12 @@ impl fmt::Display for Action {
                 write!(
                     f,
                     "a rival manager writes to {kind} {namespace}/{name} in {server} for {seconds} s"
+                )
+            }
+            Self::SlowFinalizer { server, kind, namespace, name, seconds } => {
+                write!(
+                    f,
+                    "a controller of {server} keeps {kind} {namespace}/{name} from going for {seconds} s"
                 )
             }
             Self::BackUp { server } => write!(f, "{server} is backed up"),

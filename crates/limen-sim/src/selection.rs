@@ -27,6 +27,8 @@ pub struct Governance {
     pub selection: Selection,
     /// What becomes of leaves when it is deleted.
     pub fate: Fate,
+    /// Whether it takes over foreign objects of its name in members.
+    pub adopts: bool,
 }
 
 /// Governor of a root; `last` is the last readable policy that did.
@@ -41,8 +43,11 @@ pub fn governance(hub: &Server, key: &Key, object: &Value, last: Option<&Value>)
         (None, Some(policy)) => by_placement(hub, &policy["spec"]["placement"]),
         (None, None) => Selection::Clusters(clusters(hub, |_| true)),
     };
+    let wanted = found.as_ref().and_then(|policy| policy["spec"]["onConflict"].as_str());
+    let adopts =
+        wanted.map_or(&*key.resource == "ingresses.networking.k8s.io", |wanted| wanted == "Adopt");
     let policy = found.filter(|_| selection != Selection::Unknown);
-    Governance { policy, selection, fate }
+    Governance { policy, selection, fate, adopts }
 }
 
 /// The first policy by name that governs a root.

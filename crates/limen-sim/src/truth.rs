@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::api::{Key, Server, annotation, is_terminating, uid};
+use crate::api::{Key, Server, annotation, finalizers, is_terminating, uid};
 use crate::selection::{Governance, Selection, governance};
+
+/// How long what was sent for a release may take to arrive, in milliseconds.
+const ON_ITS_WAY: u64 = 5000;
 
 /// The fate of leaves when their root is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +35,16 @@ pub struct RootTruth {
     pub key: Key,
     /// When and how it was deleted.
     pub deleted: Option<(u64, Deletion)>,
+    /// When it was marked for deletion itself; its namespace may have been before.
+    pub marked: Option<u64>,
+    /// The deletion itself asked to keep its leaves.
+    pub orphaned: bool,
     /// The fates that were in force, each with the time from which it was.
     pub fates: Vec<(u64, Fate)>,
+    /// The last time at which a foreign object in its place could be adopted.
+    pub adopts: Option<u64>,
+    /// Whether one can be adopted now.
+    pub adopting: bool,
     /// The last readable policy that governed it.
     pub governed: Option<Value>,
     /// Clusters that were selected, each with the last time at which it was.
@@ -42,10 +53,19 @@ pub struct RootTruth {
     pub unselected: BTreeMap<String, u64>,
     /// What it selects.
     pub selection: Selection,
+    /// The last time at which that could not be read.
+    pub unread: Option<u64>,
+    /// Since when that cannot be read.
+    pub unknown: Option<u64>,
+    /// Since when it selects no cluster at all.
+    pub emptied: Option<u64>,
     /// Last readable selection.
     pub last_known: BTreeSet<String>,
-    /// A person has released what was held of it.
-    pub released: bool,
+    /// Clusters whose leaf a person has released from a hold, each with the time at which that
+    /// release was used up.
+    pub released: BTreeMap<String, Option<u64>>,
+    /// A person has let it spread without its policy.
+    pub spreads: bool,
 }
 
 /// Ground truth.
@@ -111,29 +131,47 @@ impl Truth {
         let root = self.roots.entry(id).or_insert_with(|| RootTruth {
             key: key.clone(),
             deleted: None,
+            marked: None,
+            orphaned: false,
             fates: Vec::new(),
+            adopts: None,
+            adopting: false,
             governed: None,
             selected: BTreeMap::new(),
             unselected: BTreeMap::new(),
             selection: Selection::Unknown,
+            unread: None,
+            unknown: Some(now),
+            emptied: None,
             last_known: BTreeSet::new(),
-            released: false,
+            released: BTreeMap::new(),
+            spreads: false,
         });
         // What was deselected until this very moment counts as deselected up to it.
         root.touch(now, hub);
-        if is_terminating(object) && root.deleted.is_none() {
-            root.deleted = Some((now, deletion));
+        if is_terminating(object) {
+            if root.marked.is_none() {
+                root.orphaned = finalizers(object).any(|name| name == "orphan");
+            }
+            root.deleted.get_or_insert((now, deletion));
+            root.marked.get_or_insert(now);
         }
-        let Governance { policy, selection, fate } =
+        let Governance { policy, selection, fate, adopts } =
             governance(hub, key, object, root.governed.as_ref());
+        root.adopting = adopts;
         if let Some(policy) = policy {
             root.governed = Some(policy);
         }
         if root.fates.last().map(|(_, last)| *last) != Some(fate) {
             root.fates.push((now, fate));
         }
+        root.unknown = match &selection {
+            Selection::Unknown => root.unknown.or(Some(now)),
+            Selection::Clusters(_) => None,
+        };
         if let Selection::Clusters(selected) = &selection {
             root.last_known.clone_from(selected);
+            root.emptied = selected.is_empty().then(|| root.emptied.unwrap_or(now));
         }
         root.selection = selection;
         root.touch(now, hub);
@@ -169,6 +207,12 @@ impl Truth {
 
 impl RootTruth {
     fn touch(&mut self, now: u64, hub: &Server) {
+        if self.adopting {
+            self.adopts = Some(now);
+        }
+        if self.selection == Selection::Unknown {
+            self.unread = Some(now);
+        }
         for (cluster, _) in hub.of("clusters.limen.dev") {
             let times = match &self.selection {
                 Selection::Unknown => continue,
@@ -179,6 +223,24 @@ impl RootTruth {
             };
             times.insert(cluster.name.clone(), now);
         }
+    }
+
+    /// Whether a person has released its leaf in a cluster, and no removal has used that up.
+    pub fn is_released(&self, cluster: &str, now: u64) -> bool {
+        let used = self.released.get(cluster);
+        used.is_some_and(|used| used.is_none_or(|used| used + ON_ITS_WAY >= now))
+    }
+
+    /// A release is good for one removal: the next one is judged again.
+    pub fn use_release(&mut self, cluster: &str, now: u64) {
+        if let Some(used) = self.released.get_mut(cluster) {
+            used.get_or_insert(now);
+        }
+    }
+
+    /// Whether a foreign object in its place may be adopted, or could be until a while ago.
+    pub fn adopts(&self, now: u64, grace: u64) -> bool {
+        self.adopting || self.adopts.is_some_and(|last| last + grace >= now)
     }
 
     /// Whether a cluster is selected, or was until a while ago.
@@ -199,10 +261,33 @@ impl RootTruth {
         }
     }
 
+    /// Whether a cluster was deselected by a change that left none selected.
+    pub fn selects_nothing_instead_of(&self, cluster: &str) -> bool {
+        self.emptied.is_some() && self.selected.get(cluster).copied() == self.emptied
+    }
+
+    /// Whether a cluster is deselected, in a way that its deletion has not overtaken.
+    pub fn deselects(&self, cluster: &str, now: u64, grace: u64) -> bool {
+        self.marked.is_none_or(|marked| now < marked + ON_ITS_WAY)
+            && self.rejects(cluster, now, grace)
+    }
+
+    /// Whether its leaves may be released with it: the fate in force at its deletion, or one since,
+    /// was that they stay, or could not be read.
+    pub fn orphans(&self) -> bool {
+        let Some((deleted, _)) = self.deleted else { return false };
+        if self.unread.is_some_and(|unread| unread >= deleted) {
+            return true;
+        }
+        let before = self.fates.iter().rfind(|(from, _)| *from <= deleted);
+        let since = self.fates.iter().filter(|(from, _)| *from > deleted);
+        since.chain(before).any(|(_, fate)| *fate == Fate::Orphan)
+    }
+
     /// Whether its leaves may be deleted with it: some fate in force shortly before its deletion
     /// was to cascade.
     pub fn cascades(&self, grace: u64) -> bool {
-        let Some((deleted, _)) = self.deleted else { return false };
+        let Some((deleted, _)) = self.deleted.filter(|_| !self.orphaned) else { return false };
         let mut until = u64::MAX;
         for &(from, fate) in self.fates.iter().rev() {
             if from <= deleted && until.saturating_add(grace) >= deleted && fate == Fate::Cascade {

@@ -8,7 +8,7 @@ use limen_api::LeafState;
 use limen_core::corrections::{Correction, Corrections};
 use limen_core::federated::{Kind, ObjectId};
 use limen_core::mark::Mark;
-use limen_core::merge::is_terminal;
+use limen_core::merge::{is_finite, is_terminal};
 use limen_core::reconcile::{Action, Held, decide, differences, fenced};
 use serde_json::Value;
 
@@ -226,9 +226,7 @@ impl Leaves {
         if let Some(root_uid) = held.root_uid.as_deref()
             && status.as_ref().is_some_and(|status| is_terminal(&id.kind, status))
         {
-            self.ended.insert(id.clone(), root_uid.into());
-            let desired = self.desired.get_mut(id).filter(|desired| *desired.root_uid == *root_uid);
-            desired.into_iter().for_each(DesiredLeaf::keep_only);
+            self.end(id, root_uid);
         }
         self.held.insert(Arc::clone(id), Entry { held, settled, drift, status, observed });
         self.unconfirmed.remove(id);
@@ -281,11 +279,21 @@ impl Leaves {
         }
     }
 
-    /// A list does not have it. That list may be older than what we wrote meanwhile.
+    /// A list does not have it. That list may be older than what we wrote meanwhile. A Job that went
+    /// unwatched may have finished, and is not created again.
     pub(crate) fn missing_from_list(&mut self, id: &Arc<ObjectId>) {
-        if self.held.remove(id).is_some() {
-            self.mark_unconfirmed(id);
+        let Some(entry) = self.held.remove(id) else { return };
+        self.mark_unconfirmed(id);
+        if let Some(root_uid) = entry.held.root_uid.filter(|_| is_finite(&id.kind)) {
+            self.end(id, &root_uid);
         }
+    }
+
+    /// The leaf of a root has ended: it is kept where it is, and not created again.
+    fn end(&mut self, id: &Arc<ObjectId>, root_uid: &str) {
+        self.ended.insert(id.clone(), root_uid.into());
+        let desired = self.desired.get_mut(id).filter(|desired| *desired.root_uid == *root_uid);
+        desired.into_iter().for_each(DesiredLeaf::keep_only);
     }
 
     /// It is not known whether the member holds it.

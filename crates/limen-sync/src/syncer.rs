@@ -76,8 +76,11 @@ pub enum MemberNews {
         /// Kinds that it serves in no version.
         missing: BTreeSet<Arc<Kind>>,
     },
-    /// All leaves of a kind that it holds have been reported; none if it does not serve the kind.
+    /// All leaves of a kind that it holds have been reported.
     Listed(Arc<Kind>),
+    /// It serves a kind in no version: its leaves of that kind are reported as absent next, and may
+    /// come back with the kind.
+    Unserved(Arc<Kind>),
     /// A kind cannot be listed or watched; told once, and ended by [`MemberNews::Listed`].
     Lost(Arc<Kind>, String),
     /// A leaf or the claim carries a newer mark than any told before on this connection.

@@ -71,11 +71,16 @@ pub fn available(kind: &Kind, object_spec: &Value, leaf: LeafStatus<'_>) -> bool
     }
 }
 
+/// Whether leaves of a kind reach a state from which they do not go on.
+pub fn is_finite(kind: &Kind) -> bool {
+    (kind.group(), kind.kind.as_str()) == ("batch", "Job")
+}
+
 /// Whether a leaf of this kind has reached a state from which it does not go on: a Job that has
 /// completed or failed.
 pub fn is_terminal(kind: &Kind, status: &Value) -> bool {
     let ended = |(kind, on, _): (&str, bool, &Value)| on && matches!(kind, "Complete" | "Failed");
-    (kind.group(), kind.kind.as_str()) == ("batch", "Job") && conditions(status).any(ended)
+    is_finite(kind) && conditions(status).any(ended)
 }
 
 /// The conditions of a status: type, whether it is true, and the whole of it.

@@ -9,7 +9,7 @@ use limen_core::lifecycle::Cause;
 use limen_sync::Desired;
 
 use super::Federation;
-use super::planning::{Outlook, may_hold};
+use super::planning::{Outlook, is_unserved, may_hold};
 use super::tombstones::tombstone;
 use crate::outbox::Record;
 use crate::roots::{Fate, Root};
@@ -58,7 +58,7 @@ impl Federation {
             Some(&roots) if !is_namespace => Cause::Namespace { roots },
             _ => Cause::Named,
         };
-        let blocked = self.blocked(&leaf.kind);
+        let blocked = self.blocked(root, &leaf.kind);
         Some(Outlook { set, losing, blocked, removal, cause, keeping: 0 })
     }
 
@@ -84,7 +84,8 @@ impl Federation {
         self.dirty.extend(home);
     }
 
-    /// Notes what is left in members, with tombstones for those that are away.
+    /// Notes what is left in members, with tombstones for those that are away or do not serve the
+    /// kind any more.
     pub(super) fn finish_deletion(
         &mut self,
         id: &Arc<ObjectId>,
@@ -102,11 +103,12 @@ impl Federation {
                 || may_hold(root, name, member, &leaf.kind)
                 || state == Some(LeafState::Deleting);
             let known = member.knows(&leaf.kind);
-            if waits || (!member.away() && (held || !known)) {
+            let away = member.away() || is_unserved(root, name, member, &leaf.kind);
+            if waits || (!away && (held || !known)) {
                 left = true;
                 continue;
             }
-            if !member.away() || (!held && known) {
+            if !away || (!held && known) {
                 continue;
             }
             // Also what an earlier hub sent there, which is not known here.

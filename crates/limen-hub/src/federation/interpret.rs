@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use limen_api::PlacementPolicy;
 use limen_api::dialect::{self, DialectError};
+use limen_api::{OnDeleteSpec, PlacementPolicy};
 use limen_core::federated::{Federated, Kind, ObjectId, OnConflict, OnDelete, Placement};
 use limen_core::lifecycle::{Governance, governance};
 use limen_core::selector::Labels;
@@ -20,7 +20,13 @@ impl Federation {
     pub(super) fn interpret(&mut self, id: &Arc<ObjectId>, root: &mut Root) -> bool {
         self.note_policy(id, root);
         let understood = self.understand(id, root);
-        root.policy_unknown = understood.is_err() && self.is_policy_unknown(id, &root.object);
+        let unknown = understood.is_err() && self.is_policy_unknown(id, &root.object);
+        // With its namespace a policy may go before the root does.
+        let going = id.namespace.as_ref().is_some_and(|name| self.terminating.contains_key(name));
+        root.policy_unknown = unknown || (root.policy_unknown && going);
+        if root.policy_unknown {
+            root.memory.on_delete = None;
+        }
         root.ended = matches!(understood, Ok(None));
         match understood {
             Ok(Some(federated)) => root.federated = self.claim(id, federated),
@@ -45,7 +51,24 @@ impl Federation {
                 }
             }
         }
+        self.take_reports(id, root);
         true
+    }
+
+    /// Takes what members reported of a root's leaves before the root was read.
+    fn take_reports(&mut self, id: &Arc<ObjectId>, root: &mut Root) {
+        if self.members.values().all(|member| member.unowned.is_empty()) {
+            return;
+        }
+        let leaf = self.leaf_of(id);
+        if self.owners.get(&leaf) != Some(id) {
+            return;
+        }
+        for (name, member) in &mut self.members {
+            if let Some(report) = member.unowned.remove(&leaf) {
+                root.reports.entry(name.clone()).or_insert(report);
+            }
+        }
     }
 
     /// Meaning of a root, if its leaf belongs to no other; else it waits until that one is no root
@@ -118,12 +141,16 @@ impl Federation {
         Ok(Some(federated))
     }
 
-    /// Whether a native root is not understood because of a policy: what that wants is unknown.
+    /// Whether a native root is not understood and its policy may keep the leaves: because that is
+    /// unreadable too, or because it says so.
     fn is_policy_unknown(&self, id: &ObjectId, object: &Value) -> bool {
         matches!(self.sources.get(&id.kind), Some(Source::Native))
             && (self.unreadable_policy(id).is_some()
                 || match self.policy_of(id, object) {
-                    Ok(policy) => policy.is_some_and(|one| dialect::check_policy(one).is_err()),
+                    Ok(policy) => policy.is_some_and(|one| {
+                        one.spec.on_delete == Some(OnDeleteSpec::Orphan)
+                            || dialect::check_policy(one).is_err()
+                    }),
                     Err(_) => true,
                 })
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use limen_api::Tombstone;
-use limen_core::federated::{Kind, ObjectId};
+use limen_core::federated::{Kind, ObjectId, OnDelete};
 use limen_core::global::Verdict;
 use limen_core::lifecycle::{Reason, Standing};
-use limen_core::merge::is_terminal;
+use limen_core::merge::{is_finite, is_terminal};
 use limen_sync::{
     Desired, MemberEvent, MemberNews, ObjectApi, Observation, Report, Syncer, SyncerOptions,
 };
@@ -43,6 +43,11 @@ impl Federation {
             // Held leaves are presumed to be there until their members have listed them.
             for root in self.roots.values_mut() {
                 let held = self.holds.clusters(root.uid());
+                // Leaves that wait because of a deletion were to go with their root.
+                let indirect = self.holds.is_indirect(root.uid());
+                if !held.is_empty() && !indirect && root.being_deleted() {
+                    root.deleting = Some(OnDelete::Cascade);
+                }
                 root.memory.holders.extend(held);
             }
             self.holds.retain(|uid, id| {
@@ -192,6 +197,7 @@ impl Federation {
                     && let Some(since) = member.away_since()
                 {
                     member.returned_after = Some(verdict.judged.since - since);
+                    member.absent_since = None;
                 }
                 member.verdict = Some(verdict);
                 if member.away() {
@@ -218,31 +224,8 @@ impl Federation {
                 (member.leaves, member.missing) = (Some(leaves), missing);
                 self.record_member(&cluster);
             }
-            MemberNews::Listed(kind) => {
-                let Some(member) = self.members.get_mut(&cluster) else { return };
-                member.listed.insert(kind.clone());
-                member.relisted.insert(kind.clone());
-                let regained = member.lost.remove(&kind);
-                if member.leaving().is_some() {
-                    self.record_member(&cluster);
-                }
-                self.hold_tombstones(&cluster);
-                self.obey_tombstones(&cluster, &kind);
-                // Deletions wait until it is certain what the member holds.
-                let mut roots = std::mem::take(&mut self.roots);
-                for (id, root) in &mut roots {
-                    let of_kind = *self.leaf_kind(id) == kind;
-                    // The listing replaces the presumption.
-                    let presumed = of_kind && root.memory.holders.remove(&cluster);
-                    if root.is_going() || presumed || (regained && of_kind) {
-                        self.dirty.insert(id.clone());
-                    }
-                }
-                self.roots = roots;
-                if kind == self.scaler_kind {
-                    self.all_scaled_dirty();
-                }
-            }
+            MemberNews::Listed(kind) => self.kind_listed(&cluster, &kind, true),
+            MemberNews::Unserved(kind) => self.kind_listed(&cluster, &kind, false),
             MemberNews::Mark(mark) => self.note_mark(&cluster, mark),
             // The member has been let go of; nothing follows for the hub.
             MemberNews::ClaimReleased => {}
@@ -258,6 +241,49 @@ impl Federation {
                 }
                 self.record_member(&cluster);
             }
+        }
+    }
+
+    /// All leaves of a kind that a member holds are known. Leaves of a kind that it does not serve
+    /// any more are presumed to come back with it.
+    fn kind_listed(&mut self, cluster: &Arc<str>, kind: &Arc<Kind>, served: bool) {
+        let Some(member) = self.members.get_mut(cluster) else { return };
+        match served {
+            true => drop(member.missing.remove(kind)),
+            false => drop(member.missing.insert(kind.clone())),
+        }
+        member.listed.insert(kind.clone());
+        member.relisted.insert(kind.clone());
+        let regained = member.lost.remove(kind);
+        if member.leaving().is_some() {
+            self.record_member(cluster);
+        }
+        self.hold_tombstones(cluster);
+        self.obey_tombstones(cluster, kind);
+        // Deletions wait until it is certain what the member holds.
+        let mut roots = std::mem::take(&mut self.roots);
+        for (id, root) in &mut roots {
+            let of_kind = *self.leaf_kind(id) == *kind;
+            let held = root.reports.get(cluster).is_some_and(|report| report.held_for.is_some());
+            let presumed = match served {
+                // The listing replaces the presumption.
+                true => {
+                    let presumed = of_kind && root.memory.holders.remove(cluster);
+                    if presumed && !held && is_finite(kind) {
+                        // A Job that went while no hub was there may have finished.
+                        root.memory.ended_in.insert(cluster.clone());
+                    }
+                    presumed
+                }
+                false => of_kind && held && root.memory.holders.insert(cluster.clone()),
+            };
+            if root.is_going() || presumed || (regained && of_kind) {
+                self.dirty.insert(id.clone());
+            }
+        }
+        self.roots = roots;
+        if *kind == self.scaler_kind {
+            self.all_scaled_dirty();
         }
     }
 
@@ -298,6 +324,12 @@ impl Federation {
                 let sent = root.desired.get(cluster);
                 if sent.is_some_and(|sent| !matches!(sent.desired, Desired::Leaf { .. })) {
                     root.desired.remove(cluster);
+                    let over = |member: &Member| {
+                        member.leaving().is_some() || !member.missing.contains(&leaf.kind)
+                    };
+                    if self.members.get(cluster).is_some_and(over) {
+                        root.memory.holders.remove(cluster);
+                    }
                 }
             }
             false => drop(root.reports.insert(cluster.clone(), report)),
@@ -368,7 +400,9 @@ impl Federation {
     fn unowned_reported(&mut self, cluster: &Arc<str>, leaf: Arc<ObjectId>, report: Report) {
         let Some(member) = self.members.get_mut(cluster) else { return };
         let Some(root_uid) = report.held_for.clone() else {
-            let is_about = |tombstone: &mut Tombstone| leaf_of(tombstone) == *leaf;
+            // It may come back with its kind.
+            let served = !member.missing.contains(&leaf.kind);
+            let is_about = |tombstone: &mut Tombstone| served && leaf_of(tombstone) == *leaf;
             for tombstone in member.tombstones.extract_if(.., is_about) {
                 self.holds.leaf_gone(&tombstone.root_uid, cluster);
                 self.recent_tombstones.add(tombstone, Instant::now());

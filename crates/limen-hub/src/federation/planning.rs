@@ -169,7 +169,8 @@ impl Federation {
         let federated = Arc::new(federated);
         root.plan = plan(&federated, &self.clusters, &self.hub, &self.handed_over(&federated.leaf));
         root.federated = Ok(federated.clone());
-        if !root.ended && (root.policy.is_some() || root.memory.governed.is_none()) {
+        let governed = root.policy.is_some() || root.memory.governed.is_none();
+        if !root.ended && !root.policy_unknown && governed {
             root.memory.on_delete = Some(federated.on_delete);
             if let Some(policy) = &root.policy {
                 let placed = root.plan.leaves.keys().cloned().collect();
@@ -209,7 +210,7 @@ impl Federation {
         let ended = is_terminal(kind, &root.object["status"]);
         let mut set: BTreeMap<Arc<str>, DesiredLeaf> = BTreeMap::new();
         let mut losing: BTreeSet<Arc<str>> = BTreeSet::new();
-        let blocked = self.blocked(kind);
+        let blocked = self.blocked(root, kind);
         let scaled = self.is_scaled(&federated.leaf);
         for (name, member) in &self.members {
             let before = root.desired.get(name);
@@ -245,13 +246,17 @@ impl Federation {
                     set.insert(name.clone(), DesiredLeaf { replaces, ..root.desire(desired) });
                 }
                 (None, None) => match before.map(|before| &before.desired) {
+                    // A removal that an absent member has not carried out is judged on its return.
+                    Some(Desired::Nothing) if holds && member.away() => {
+                        losing.insert(name.clone());
+                    }
                     // Sent already; the member tells when it is done.
                     Some(Desired::Nothing | Desired::Orphan) => {
                         set.extend(before.map(|before| (name.clone(), before.clone())));
                     }
-                    Some(Desired::Leaf { .. }) => drop(losing.insert(name.clone())),
-                    None if holds => drop(losing.insert(name.clone())),
-                    None => {}
+                    _ if holds => drop(losing.insert(name.clone())),
+                    // What never was is forgotten; should it turn up, it is judged then.
+                    _ => {}
                 },
             }
         }
@@ -262,10 +267,12 @@ impl Federation {
         Outlook { set, losing, blocked, removal, cause, keeping }
     }
 
-    /// Members that cannot be told about leaves of a kind now.
-    pub(super) fn blocked(&self, kind: &Kind) -> BTreeSet<Arc<str>> {
-        let blocked = |member: &Member| member.away() || member.has_lost(kind);
-        let blocked = self.members.iter().filter(|(_, member)| blocked(member));
+    /// Members that cannot be told about leaves of a root now.
+    pub(super) fn blocked(&self, root: &Root, kind: &Kind) -> BTreeSet<Arc<str>> {
+        let blocked = |name: &Arc<str>, member: &Member| {
+            member.away() || member.has_lost(kind) || is_presumed(root, name)
+        };
+        let blocked = self.members.iter().filter(|(name, member)| blocked(name, member));
         blocked.map(|(name, _)| name.clone()).collect()
     }
 
@@ -306,8 +313,9 @@ impl Federation {
                     let member = self.members.get(name);
                     let kind = self.leaf_kind(id);
                     let there = member.is_none_or(|member| may_hold(root, name, member, kind));
-                    // Nothing is created that would be removed; what never was is forgotten.
-                    if there || root.being_deleted() {
+                    let sent = before.desired == outlook.removal.desired;
+                    // Nothing is created that would be removed, nor removed that waits.
+                    if (there && !sent) || root.being_deleted() {
                         desired.insert(name.clone(), kept(before));
                     }
                 }
@@ -373,8 +381,10 @@ impl Federation {
     /// Whether it is certain that members hold nothing of a root. One that is away has nothing that
     /// it did not have or was not sent before.
     fn is_nowhere(&self, root: &Root, kind: &Kind) -> bool {
-        let sure = |member: &Member| member.knows(kind);
-        root.desired.is_empty() && root.reports.is_empty() && self.members.values().all(sure)
+        let sure = |(name, member): (&Arc<str>, &Member)| {
+            member.knows(kind) && !is_unserved(root, name, member, kind)
+        };
+        root.desired.is_empty() && root.reports.is_empty() && self.members.iter().all(sure)
     }
 
     /// Leaves that members hold, or that they held when they last said so.
@@ -411,5 +421,18 @@ fn kept(sent: &DesiredLeaf) -> DesiredLeaf {
 /// Whether a member holds a leaf of a root, or held one when it last said so.
 pub(super) fn may_hold(root: &Root, name: &Arc<str>, member: &Member, kind: &Kind) -> bool {
     let reported = root.reports.get(name).is_some_and(|report| report.held_for.is_some());
-    reported || (root.memory.holders.contains(name) && !member.knows(kind))
+    let unlisted = !member.knows(kind) || member.missing.contains(kind);
+    reported || (unlisted && root.memory.holders.contains(name))
+}
+
+/// Whether a member does not serve the kind of a root of which it held a leaf: that may come back.
+pub(super) fn is_unserved(root: &Root, name: &Arc<str>, member: &Member, kind: &Kind) -> bool {
+    member.missing.contains(kind) && root.memory.holders.contains(name)
+}
+
+/// Whether a leaf in a member is only presumed: the member has not listed its kind since this hub
+/// started, or does not serve it.
+fn is_presumed(root: &Root, name: &Arc<str>) -> bool {
+    let reported = root.reports.get(name).is_some_and(|report| report.held_for.is_some());
+    !reported && root.memory.holders.contains(name)
 }

@@ -107,6 +107,7 @@ impl Federation {
         let hub = self.hub.clone();
         let Some(root) = self.roots.get_mut(id) else { return };
         root.reports.remove(cluster);
+        root.memory.holders.remove(cluster);
         let Some((object, held)) = object.map(|object| (object, Held::of(object))) else { return };
         let (Some(root_uid), true) = (held.root_uid, held.hub.as_ref() == Some(&hub)) else {
             return;

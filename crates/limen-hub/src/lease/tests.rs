@@ -13,6 +13,8 @@ struct LeaseApi {
     lease: Arc<Mutex<Option<Value>>>,
     /// Answers every request with this code, once it is set.
     failing: Arc<Mutex<Option<u16>>>,
+    /// Requests that are never answered, before the others.
+    unanswered: Arc<Mutex<u32>>,
     /// Time that a write takes to be answered.
     slow: Duration,
     written: Arc<Mutex<Option<Instant>>>,
@@ -30,6 +32,15 @@ impl LeaseApi {
 
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let write = *request.method() != Method::GET;
+        let lost = {
+            let mut unanswered = self.unanswered.lock().unwrap();
+            let lost = *unanswered > 0;
+            *unanswered = unanswered.saturating_sub(1);
+            lost
+        };
+        if lost {
+            return std::future::pending().await;
+        }
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let (code, answer) = self.decide(write, &body);
         if write {
@@ -177,4 +188,22 @@ async fn the_fence_of_an_earlier_term_stays_closed_in_the_next() {
     election.win().await;
     assert!(election.fence().allows());
     assert!(!first.allows(), "requests of the earlier term could still be sent");
+}
+
+#[tokio::test]
+async fn a_candidate_whose_request_is_lost_asks_again() {
+    let api = LeaseApi::default();
+    *api.unanswered.lock().unwrap() = 1;
+    for seizes in [false, true] {
+        let mut candidate = api.hasty("one");
+        let taken = async {
+            match seizes {
+                true => candidate.seize().await,
+                false => candidate.win().await,
+            }
+        };
+        let limit = Duration::from_secs(10);
+        tokio::time::timeout(limit, taken).await.expect("the second request is answered");
+        *api.unanswered.lock().unwrap() = 1;
+    }
 }

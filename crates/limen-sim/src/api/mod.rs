@@ -110,6 +110,9 @@ pub struct Server {
     now: (u64, String),
 }
 
+/// Objects in one page of a list, for clients that ask for pages.
+const PAGE: usize = 25;
+
 impl Server {
     /// An API with the namespaces that every cluster has.
     pub fn new(name: &str, kinds: Kinds) -> Self {
@@ -262,8 +265,15 @@ impl Server {
 
     fn list(&self, resource: &Resource, namespace: &str, call: &Call) -> Reply {
         let limit = call.parameter("limit").parse().ok().filter(|&limit| limit > 0);
-        let limit = limit.unwrap_or(usize::MAX);
-        let start = call.parameter("continue");
+        let limit = limit.map_or(usize::MAX, |limit: usize| limit.min(PAGE));
+        let token = call.parameter("continue");
+        let (version, start) = token.split_once(':').unwrap_or(("", token));
+        let version = version.parse().unwrap_or(self.revision);
+        // Pages show one state: once the kind has changed, the list begins anew.
+        if !matches!(self.logged_after(version, &resource.id()), Ok(None)) {
+            let message = "the provided continue parameter is too old";
+            return Reply::failure(410, "Expired", message);
+        }
         let place = |key: &Key| format!("{}/{}", key.namespace, key.name);
         let id = resource.id();
         let mut found = self
@@ -276,10 +286,13 @@ impl Server {
             items.extend(self.objects.get(key).map(Stored::shown));
             last = place(key);
         }
-        let more = if found.next().is_some() { last } else { String::new() };
+        let more = match found.next() {
+            Some(_) => format!("{version}:{last}"),
+            None => String::new(),
+        };
         Reply::ok(json!({"kind": format!("{}List", resource.kind),
             "apiVersion": resource.api_version(),
-            "metadata": {"resourceVersion": self.revision.to_string(), "continue": more},
+            "metadata": {"resourceVersion": version.to_string(), "continue": more},
             "items": items}))
     }
 }

@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::removal::{FLOOR, NAMED};
 use super::{Laws, Scene, root_of};
-use crate::api::{Server, annotation};
+use crate::api::Server;
 use crate::truth::RootTruth;
 
-/// The annotation with which a person releases one root.
-pub(crate) const RELEASE: &str = "limen.dev/release";
+/// How long a hub may take to see a deletion, in milliseconds: watches lag by up to five seconds.
+const SEEN: u64 = 10_000;
 
 /// Roots and clusters that a `Hold` covers.
-fn held_by_object(hold: &Value) -> BTreeSet<(String, String)> {
+pub(crate) fn held_by_object(hold: &Value) -> BTreeSet<(String, String)> {
     let roots = hold["spec"]["roots"].as_array().into_iter().flatten();
     roots
         .flat_map(|root| {
@@ -45,16 +45,26 @@ impl Laws {
         }
         self.everyday_deletion_held(scene, found);
         let (Some(before), Some(hub)) = (scene.before(), scene.hub()) else { return };
-        if is_released(before) || before["spec"]["reason"] == "PolicyGone" {
+        if before["spec"]["reason"] == "PolicyGone" {
             return;
         }
         let left = scene.after().map(held_by_object).unwrap_or_default();
+        if is_released(before) {
+            for (root, cluster) in held_by_object(before).difference(&left) {
+                // A root that is gone leaves what was released to its tombstones.
+                let root = self.truth.roots.get_mut(root);
+                if let Some(truth) = root.filter(|truth| truth.deleted.is_none()) {
+                    truth.use_release(cluster, scene.now);
+                }
+            }
+            return;
+        }
         for (root, cluster) in held_by_object(before).difference(&left) {
             let Some(truth) = self.truth.roots.get(root) else { continue };
-            let object = hub.get(&truth.key);
-            let released = truth.released
-                || object.is_some_and(|object| annotation(object, RELEASE).is_some());
-            let passes = self.truth.leaving.contains(cluster) || self.is_everyday_deletion(truth);
+            let released = truth.is_released(cluster, scene.now);
+            let passes = self.truth.leaving.contains(cluster)
+                || self.is_everyday_deletion(truth)
+                || truth.orphans();
             let wanted = truth.deleted.is_none() && truth.selects(cluster, scene.now, 0);
             let lost = scene.servers.iter().any(|(name, member)| {
                 name != super::HUB
@@ -90,9 +100,13 @@ impl Laws {
     fn everyday_deletion_held(&self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let before = scene.before().map(held_by_object).unwrap_or_default();
         let after = scene.after().map(held_by_object).unwrap_or_default();
+        let reason = scene.after().and_then(|hold| hold["spec"]["reason"].as_str());
+        let by_deletion = matches!(reason, Some("MassDeletion" | "NamespaceDeleted"));
         for (root, _) in after.difference(&before) {
             let Some(root) = self.truth.roots.get(root) else { continue };
-            if self.is_everyday_deletion(root) {
+            // A hub that has not seen the deletion yet may hold for another reason.
+            let unseen = root.deleted.is_some_and(|(at, _)| scene.now < at + SEEN);
+            if self.is_everyday_deletion(root) && (by_deletion || !unseen) {
                 found.push((14, format!("the deletion of {} by name is held", root.key)));
             }
         }

@@ -18,8 +18,8 @@ const LEASE: i64 = 15_000;
 pub(super) struct Writers {
     /// The newest epoch that each member has seen.
     epochs: BTreeMap<String, (u64, u64)>,
-    /// The stores whose hubs wrote to each member, in order of their first write.
-    stores: BTreeMap<String, Vec<String>>,
+    /// The last write to each member by hubs of each store.
+    stores: BTreeMap<String, BTreeMap<String, u64>>,
     /// The Cluster that last wrote to each member, and when.
     clusters: BTreeMap<String, (String, u64)>,
 }
@@ -72,19 +72,17 @@ impl Laws {
             *newest = epoch.max(*newest);
         }
         let Some((store, _)) = self.processes.get(process) else { return };
+        // Of a store and its copy the later one to claim a member has it, so a process may take over
+        // that started after the last write of the other.
+        let started = self.started.get(process).copied().unwrap_or_default();
         let stores = self.writers.stores.entry(member.clone()).or_default();
-        match stores.iter().position(|known| known == store) {
-            None => stores.push(store.clone()),
-            Some(position) if position + 1 < stores.len() => {
-                let text = format!(
-                    "hubs of the stores {} and {store} both write to {}",
-                    stores.join(", "),
-                    scene.server
-                );
-                found.push((8, text));
-            }
-            Some(_) => {}
+        let rival = stores.iter().find(|(known, at)| *known != store && started <= **at);
+        if let Some((rival, _)) = rival.filter(|_| stores.contains_key(store)) {
+            let text =
+                format!("hubs of the stores {rival} and {store} both write to {}", scene.server);
+            found.push((8, text));
         }
+        stores.insert(store.clone(), scene.now);
         let joined =
             scene.hub().and_then(|hub| hub.get(&Key::new("clusters.limen.dev", "", cluster)));
         let joined = joined.and_then(|cluster| cluster["spec"]["uid"].as_str());

@@ -19,6 +19,8 @@ mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+pub(crate) use self::holds::held_by_object;
+
 use limen_core::leaf::{HUB_LABEL, ROOT_LABEL};
 use serde_json::Value;
 
@@ -146,6 +148,8 @@ pub struct Laws {
     removals: VecDeque<Removal>,
     /// Store of each hub process, and whether it takes part in elections.
     pub processes: BTreeMap<u32, (String, bool)>,
+    /// When each hub process started.
+    pub started: BTreeMap<u32, u64>,
     writers: leadership::Writers,
     /// Times of the last writes of hubs to members.
     writes: VecDeque<(u64, String)>,

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Laws, Scene, has_both_labels, root_of, subject};
+use super::{GRACE, Laws, Scene, has_both_labels, root_of, subject};
 use crate::api::{Cause, Change, label, uid};
-use crate::selection::policy;
 
 /// The label by which Helm and others mark what they manage.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -31,7 +30,7 @@ impl Laws {
         let mut adopting = false;
         let releasing = self.truth.released.contains(&id) && has_both_labels(before);
         if !ours && !releasing && !self.truth.adopted.contains(&id) {
-            adopting = scene.after().is_some_and(|after| may_adopt(scene, before, after));
+            adopting = scene.after().is_some_and(|after| self.may_adopt(scene, before, after));
             if adopting {
                 self.truth.adopted.insert(id.clone());
             } else {
@@ -56,25 +55,22 @@ impl Laws {
             names_what_it_saw(scene, before, adopting, replaced, found);
         }
     }
-}
 
-/// Whether a policy allows to take over an object that a member had.
-fn may_adopt(scene: &Scene<'_>, before: &Value, after: &Value) -> bool {
-    let Some(hub) = scene.hub() else { return false };
-    let controlled = before["metadata"]["ownerReferences"]
-        .as_array()
-        .is_some_and(|owners| owners.iter().any(|owner| owner["controller"] == true));
-    if controlled || label(before, MANAGED_BY).is_some() || scene.removes() {
-        return false;
+    /// Whether a policy allows to take over an object that a member had, or did until a while ago.
+    fn may_adopt(&self, scene: &Scene<'_>, before: &Value, after: &Value) -> bool {
+        let controlled = before["metadata"]["ownerReferences"]
+            .as_array()
+            .is_some_and(|owners| owners.iter().any(|owner| owner["controller"] == true));
+        if controlled || label(before, MANAGED_BY).is_some() || scene.removes() {
+            return false;
+        }
+        let root = self.truth.roots.get(root_of(after));
+        root.is_some_and(|root| {
+            root.key == scene.effect.key
+                && root.adopts(scene.now, GRACE)
+                && root.deleted.is_none_or(|(at, _)| at + GRACE >= scene.now)
+        })
     }
-    let root = hub.get(&scene.effect.key);
-    if root.map(uid) != Some(root_of(after)) {
-        return false;
-    }
-    let policy = policy(hub, &scene.effect.key);
-    let wanted = policy.as_ref().and_then(|policy| policy["spec"]["onConflict"].as_str());
-    let by_default = ["services", "ingresses.networking.k8s.io"];
-    wanted.map_or(by_default.contains(&&*scene.effect.key.resource), |wanted| wanted == "Adopt")
 }
 
 /// A write to an existing object carries uid and version of what it was decided on.

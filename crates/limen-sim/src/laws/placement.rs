@@ -3,6 +3,7 @@
 use super::{GRACE, Laws, Scene, root_of};
 use crate::api::{Change, owner_uids};
 use crate::selection::Selection;
+use crate::world::HUB;
 
 impl Laws {
     pub(super) fn placement_widens(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
@@ -13,7 +14,12 @@ impl Laws {
             _ => false,
         };
         let Some(root) = self.truth.roots.get(root_of(leaf)).filter(|_| new) else { return };
-        if root.released || root.selects(scene.cluster, scene.now, GRACE) {
+        let unread = root.unknown.is_some_and(|since| since + GRACE < scene.now);
+        if unread && root.deleted.is_none() && !scene.is_away(HUB) {
+            let why = "what its root selects cannot be read, and nothing is created meanwhile";
+            found.push((6, format!("{}: {why}", scene.describe("creates"))));
+        }
+        if root.spreads || root.selects(scene.cluster, scene.now, GRACE) {
             return;
         }
         // A hub that never saw a root under its policy cannot know of it.

@@ -37,15 +37,27 @@ impl Laws {
                 if scene.effect.cause == Cause::Namespace { " with its namespace" } else { "" };
             found.push((3, format!("{}{how}: {reason}", scene.describe("deletes"))));
         }
-        let root = self.truth.roots.get(root_of(before));
-        if root.is_some_and(|root| root.released) || self.truth.leaving.contains(scene.cluster) {
+        let root = self.truth.roots.get_mut(root_of(before));
+        let released = root.as_ref().is_some_and(|root| root.is_released(scene.cluster, scene.now));
+        let deletion = root.and_then(|root| {
+            root.use_release(scene.cluster, scene.now);
+            root.deleted
+        });
+        if released || self.truth.leaving.contains(scene.cluster) {
             return;
+        }
+        let root = self.truth.roots.get(root_of(before));
+        if root.is_some_and(|root| {
+            root.deleted.is_none() && root.selects_nothing_instead_of(scene.cluster)
+        }) {
+            let why = "its root selects no cluster any more, and nobody was asked";
+            found.push((5, format!("{}: {why}", scene.describe("deletes"))));
         }
         self.removals.push_back(Removal {
             at: scene.now,
             root: root_of(before).to_owned(),
             namespace: scene.effect.key.namespace.clone(),
-            deletion: root.and_then(|root| root.deleted),
+            deletion,
         });
         self.too_many(scene, found);
     }
@@ -61,14 +73,16 @@ impl Laws {
         if self.truth.leaving.contains(scene.cluster) {
             return None;
         }
-        if !root.released && !scene.is_late() && is_held(hub, root_uid, scene.cluster) {
+        let released = root.is_released(scene.cluster, scene.now);
+        if !released && !scene.is_late() && is_held(hub, root_uid, scene.cluster) {
             return Some("a hold covers it".to_owned());
         }
         if root.deleted.is_some() {
             let why = "its root was to be deleted without its leaves".to_owned();
-            return (!root.cascades(GRACE)).then_some(why);
+            let may = root.cascades(GRACE) || root.deselects(scene.cluster, scene.now, 0);
+            return (!may).then_some(why);
         }
-        if root.rejects(scene.cluster, scene.now, GRACE) || root.released {
+        if root.rejects(scene.cluster, scene.now, GRACE) || released {
             return None;
         }
         let federated = hub.get(&root.key).is_none_or(|object| {

@@ -49,13 +49,24 @@ impl Laws {
 
     pub(super) fn replicas_fall(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let replicas = |object: &Value| object["spec"]["replicas"].as_i64();
-        let (Some(before), Some(after)) = (scene.before(), scene.after()) else { return };
+        let Some(after) = scene.after() else { return };
         if &*scene.effect.key.resource != "deployments.apps" {
             return;
         }
-        let (Some(was), Some(is)) = (replicas(before), replicas(after)) else { return };
         let root = scene.hub().and_then(|hub| hub.get(&scene.effect.key));
         let wanted = root.and_then(replicas).unwrap_or(1);
+        let is = replicas(after).unwrap_or(1);
+        let Some(before) = scene.before() else {
+            if is < wanted && !is_scaled(scene) && !scene.is_late() {
+                let text = format!(
+                    "{} with {is} replicas, although {wanted} are wanted and nothing scales it there",
+                    scene.describe("creates")
+                );
+                found.push((9, text));
+            }
+            return;
+        };
+        let Some(was) = replicas(before) else { return };
         if is < was.min(wanted) {
             let text = format!(
                 "{}: replicas fall from {was} to {is}, although {wanted} are wanted",
@@ -117,4 +128,15 @@ impl Laws {
             }
         }
     }
+}
+
+/// Whether a member has an autoscaler for a workload.
+fn is_scaled(scene: &Scene<'_>) -> bool {
+    let key = &scene.effect.key;
+    scene.member().is_some_and(|member| {
+        member.of("horizontalpodautoscalers.autoscaling").any(|(scaler, object)| {
+            scaler.namespace == key.namespace
+                && object["spec"]["scaleTargetRef"]["name"] == key.name.as_str()
+        })
+    })
 }

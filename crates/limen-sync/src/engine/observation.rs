@@ -51,12 +51,12 @@ impl Engine {
                 self.other_versions.remove(kind);
                 self.missing.insert(kind.clone());
                 self.listed.insert(kind.clone());
+                self.say(MemberNews::Unserved(kind.clone()));
                 for id in self.leaves.of_kind(kind) {
                     self.leaves.gone(&id);
                     self.leaves.absent(&id, "");
                     self.consider(&id);
                 }
-                self.say(MemberNews::Listed(kind.clone()));
             }
             Seen::OtherVersions(versions) => self.see_other_versions(kind, versions),
             Seen::Lost(error) => {
