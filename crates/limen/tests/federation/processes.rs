@@ -101,10 +101,7 @@ impl ApiServer {
     pub(crate) fn copy(&self) -> Self {
         assert!(self.process.is_none(), "a store that is written to cannot be copied");
         let folder = tempfile::tempdir().unwrap();
-        for file in std::fs::read_dir(self.folder.path()).unwrap() {
-            let file = file.unwrap();
-            std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
-        }
+        copy_folder(self.folder.path(), folder.path());
         Self { process: None, folder, port: self.port, api_only: self.api_only }
     }
 
@@ -163,6 +160,20 @@ pub(crate) fn join(hub: &Path, name: &str, member: &Path) {
     let arguments = ["join", name, "--kubeconfig", member.to_str().unwrap(), "--label", &label];
     let said = limen(hub, &arguments);
     assert!(said.succeeded(), "{}", said.all());
+}
+
+/// Copies a folder with all that is in it.
+#[cfg(feature = "e2e")]
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_folder(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
 }
 
 /// What a command said.

@@ -52,10 +52,11 @@ impl Foreign {
     }
 }
 
-async fn eventually_gone(what: &str, namespaces: &Api<Namespace>) {
+async fn eventually_gone(what: &str, namespaces: &Api<Namespace>, hub: &ApiServer) {
     eventually(&format!("the namespace {what}"), async || {
         let found = namespaces.get_opt("shop").await;
-        (matches!(found, Ok(None)), format!("{found:?}"))
+        let status = hub.limen(&["status", "namespace/shop"]).all();
+        (matches!(found, Ok(None)), format!("{found:?}\n{status}"))
     })
     .await;
 }
@@ -89,9 +90,9 @@ async fn a_deleted_namespace_leaves_foreign_objects_and_orphans_where_they_are()
     let foreign = Foreign::create(&a).await;
 
     kubectl(&hub.kubeconfig(), &["delete", "namespace", "shop", "--wait=false"], "").await;
-    eventually_gone("of the hub", &Api::all(hub.client().await)).await;
+    eventually_gone("of the hub", &Api::all(hub.client().await), &hub).await;
     // Nothing foreign was in the namespace of b: it goes.
-    eventually_gone("of b", &Api::all(b.client.clone())).await;
+    eventually_gone("of b", &Api::all(b.client.clone()), &hub).await;
     eventually_released(&Api::all(a.client.clone())).await;
     foreign.assert_untouched(&a).await;
     let kept = a.config_maps("shop").get("kept").await.unwrap();
@@ -133,8 +134,8 @@ async fn a_deleted_namespace_with_many_roots_waits_until_the_named_set_is_releas
         let line = format!("ConfigMap shop/root-{n}: a, b\n");
         assert!(released.out().contains(&line), "{line}{}", released.all());
     }
-    eventually_gone("of the hub", &Api::all(hub.client().await)).await;
-    eventually_gone("of b", &Api::all(b.client.clone())).await;
+    eventually_gone("of the hub", &Api::all(hub.client().await), &hub).await;
+    eventually_gone("of b", &Api::all(b.client.clone()), &hub).await;
     eventually_released(&Api::all(a.client.clone())).await;
     a.eventually_has_leaves("shop", 0).await;
     foreign.assert_untouched(&a).await;

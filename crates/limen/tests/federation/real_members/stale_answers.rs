@@ -4,7 +4,7 @@ use limen_testbed::{ControlPlane, Lag};
 use serde_json::Value;
 
 use super::member::{Member, apply, config_map, eventually_synced, kubectl};
-use crate::processes::{ApiServer, eventually};
+use crate::processes::{ApiServer, copy_folder, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leaf_deleted_while_the_answer_to_its_update_is_in_flight_is_put_back() {
@@ -27,18 +27,6 @@ async fn a_leaf_deleted_while_the_answer_to_its_update_is_in_flight_is_put_back(
     eventually_synced(&hub, "default", "web", "1/1").await;
 }
 
-/// Copies a folder with all that is in it.
-fn copy(from: &std::path::Path, to: &std::path::Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let (entry, to) = (entry.as_ref().unwrap(), to.join(entry.as_ref().unwrap().file_name()));
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to),
-            false => drop(std::fs::copy(entry.path(), to).unwrap()),
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_restored_from_its_own_backup_is_put_right() {
     let mut a = Member::start().await;
@@ -56,7 +44,7 @@ async fn a_member_restored_from_its_own_backup_is_put_right() {
     let backup = tempfile::tempdir().unwrap();
     a.plane.stop().await.unwrap();
     let data = a.plane.etcd().data_dir().to_owned();
-    copy(&data, backup.path());
+    copy_folder(&data, backup.path());
     a.plane.start_again().await.unwrap();
 
     // Half of the leaves change after the backup, half are new, one is deleted.
@@ -70,7 +58,7 @@ async fn a_member_restored_from_its_own_backup_is_put_right() {
 
     a.plane.stop().await.unwrap();
     std::fs::remove_dir_all(&data).unwrap();
-    copy(backup.path(), &data);
+    copy_folder(backup.path(), &data);
     a.plane.start_again().await.unwrap();
     for name in &names {
         a.eventually_has("default", name, Some("two")).await;
