@@ -15,15 +15,20 @@ async fn replace(member: &Member, name: &str) -> String {
     member.kubectl(&["get", "configmap", name, "-o", "jsonpath={.metadata.uid}"]).await
 }
 
-/// Changes of an object after its creation.
-fn later(changes: &[Change], uid: &str) -> Vec<Change> {
-    let all: Vec<Change> = changes.iter().filter(|one| one.uid() == uid).cloned().collect();
-    assert_eq!(all[0].object["data"]["key"], "theirs", "its creation comes first");
-    all[1..].to_vec()
+/// Foreign objects have had no version but their first.
+async fn assert_untouched(history: &History, foreign: &[String]) {
+    let changes = history.so_far().await;
+    for uid in foreign {
+        let versions: Vec<&Change> = changes.iter().filter(|one| one.uid() == uid).collect();
+        assert_eq!(versions[0].object["data"]["key"], "theirs", "its creation comes first");
+        assert!(versions.len() == 1, "a foreign object was touched: {versions:#?}");
+    }
 }
 
-async fn eventually_refused(hub: &ApiServer, name: &str) {
+/// Waits until the hub says that an object is in the place of a leaf.
+async fn eventually_refused(hub: &ApiServer, name: &str, history: &History, foreign: &[String]) {
     eventually(&format!("the status of {name}"), async || {
+        assert_untouched(history, foreign).await;
         let said = hub.limen(&["status", &format!("configmap/{name}")]);
         (said.out().contains("Conflict"), said.all())
     })
@@ -53,22 +58,21 @@ async fn a_foreign_object_in_the_place_of_a_leaf_is_never_touched_however_late_t
 
     // The hub updates and deletes what it believes to be its leaves: no event has told it better.
     detour.set(Lag::Everything);
-    let late = replace(&a, "late").await;
-    let deleted = replace(&a, "deleted").await;
+    let mut foreign = vec![replace(&a, "late").await, replace(&a, "deleted").await];
     apply(&hub.kubeconfig(), &roots(&["late"], "two")).await;
     kubectl(&hub.kubeconfig(), &["delete", "configmap", "deleted", "--wait=false"], "").await;
     // Its requests have come when a later one has.
     apply(&hub.kubeconfig(), &roots(&["other"], "two")).await;
     a.eventually_has("default", "other", Some("two")).await;
     detour.set(Lag::Nothing);
-    eventually_refused(&hub, "late").await;
+    eventually_refused(&hub, "late", &history, &foreign).await;
 
     // The hub stands still, and goes on with a change that came meanwhile.
     hub.signal("-STOP");
-    let paused = replace(&a, "paused").await;
+    foreign.push(replace(&a, "paused").await);
     hub.signal("-CONT");
     apply(&hub.kubeconfig(), &roots(&["paused"], "two")).await;
-    eventually_refused(&hub, "paused").await;
+    eventually_refused(&hub, "paused", &history, &foreign).await;
 
     // Roots without leaves can go, and take nothing along.
     kubectl(&hub.kubeconfig(), &["delete", "configmap", "late", "paused"], "").await;
@@ -78,9 +82,5 @@ async fn a_foreign_object_in_the_place_of_a_leaf_is_never_touched_however_late_t
         (left == ["other"], format!("{left:?}"))
     })
     .await;
-    let changes = history.so_far().await;
-    for (name, uid) in [("late", &late), ("deleted", &deleted), ("paused", &paused)] {
-        let later = later(&changes, uid);
-        assert!(later.is_empty(), "the foreign ConfigMap {name} was touched: {later:#?}");
-    }
+    assert_untouched(&history, &foreign).await;
 }

@@ -64,7 +64,8 @@ async fn eventually_gone(what: &str, namespaces: &Api<Namespace>, hub: &ApiServe
 /// The namespace is there, is not ending, and is no leaf any more.
 async fn eventually_released(namespaces: &Api<Namespace>) {
     eventually("the namespace of the member", async || {
-        let found = namespaces.get("shop").await.unwrap();
+        let found = namespaces.get_opt("shop").await.unwrap();
+        let found = found.expect("the namespace was deleted with foreign objects in it");
         assert!(found.metadata.deletion_timestamp.is_none(), "it was deleted: {found:?}");
         let labels = found.metadata.labels.clone().unwrap_or_default();
         (!labels.contains_key(HUB_LABEL), format!("{found:?}"))

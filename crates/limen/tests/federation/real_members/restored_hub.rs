@@ -9,6 +9,11 @@ use super::history::History;
 use super::member::{Member, apply, config_map, eventually_synced, kubectl};
 use crate::processes::{ApiServer, eventually};
 
+async fn assert_unwritten(history: &History) {
+    let changes = history.so_far().await;
+    assert!(changes.is_empty(), "an old copy of the hub wrote to the member: {changes:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hub_from_an_older_copy_writes_nothing_to_members_until_it_is_resumed() {
     let a = Member::start().await;
@@ -38,6 +43,7 @@ async fn a_hub_from_an_older_copy_writes_nothing_to_members_until_it_is_resumed(
     copy.start_again();
     let clusters: Api<Cluster> = Api::all(copy.client().await);
     eventually("the condition of the cluster", async || {
+        assert_unwritten(&history).await;
         let found = clusters.get("a").await.unwrap();
         let conditions = found.status.clone().unwrap_or_default().conditions;
         let stopped = conditions.iter().any(|one| {
@@ -55,8 +61,7 @@ async fn a_hub_from_an_older_copy_writes_nothing_to_members_until_it_is_resumed(
     .await;
     // The next probes and corrections have come and gone.
     tokio::time::sleep(std::time::Duration::from_secs(8)).await;
-    let changes = history.so_far().await;
-    assert!(changes.is_empty(), "an old copy of the hub wrote to the member: {changes:#?}");
+    assert_unwritten(&history).await;
     let now = a.kubectl(&["get", "configmaps", "-n", "limen-system", "-o", "yaml"]).await;
     assert_eq!(now, claims, "an old copy of the hub has claimed the member");
 
