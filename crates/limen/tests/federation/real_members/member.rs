@@ -118,8 +118,12 @@ pub(super) async fn kubectl(kubeconfig: &Path, arguments: &[&str], input: &str) 
 
 /// Applies objects to a hub.
 pub(super) async fn apply(hub: &Path, objects: &[Value]) {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    kubectl(hub, &["apply", "-f", "-"], &list.to_string()).await;
+    kubectl(hub, &["apply", "-f", "-"], &list(objects)).await;
+}
+
+/// A manifest of several objects.
+pub(super) fn list(objects: &[Value]) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
 }
 
 pub(super) fn namespace(name: &str) -> Value {
