@@ -71,6 +71,26 @@ fn world() -> World {
     World::new(options, "hub".to_owned())
 }
 
+/// People go on writing to a hub that was restored, so its own mark passes the one that it found.
+#[tokio::test]
+async fn newer_state_that_an_earlier_process_found_stops_this_one_until_a_person_decides() {
+    let namespace = |resume: Option<&str>| {
+        json!({"metadata": {"name": "limen-system", "annotations": {"limen.dev/resume": resume,
+            "limen.dev/newer-mark": "2.246", "limen.dev/newer-mark-cluster": "asia-1"}}})
+    };
+    let mut restarted = world();
+    restarted.note_revision("9000");
+    restarted.resume_changed(&namespace(None));
+    assert!(restarted.newer.is_some());
+    restarted.resume_changed(&namespace(Some("2.245")));
+    assert!(restarted.newer.is_some(), "that was about an older mark");
+    restarted.resume_changed(&namespace(Some("2.246")));
+    assert!(restarted.newer.is_none());
+    let mut resumed = world();
+    resumed.resume_changed(&namespace(Some("2.246")));
+    assert!(resumed.newer.is_none());
+}
+
 /// Waking up for what cannot begin would be waking up again at once, and so on.
 #[tokio::test]
 async fn it_wakes_only_for_what_can_begin() {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::holds::HoldWrite;
+use super::permits::{NEWER_ANNOTATION, NEWER_CLUSTER_ANNOTATION};
 use super::removals::LEDGER;
 use super::{FIRST_LOOK, GATHER, PATIENCE, Record, UNDER_WAY, World};
 use crate::clusters::{Leaving, Member, condition};
@@ -321,7 +322,7 @@ impl World {
         let mark = self.newer.as_ref().map(|newer| newer.mark.to_string());
         let cluster = self.newer.as_ref().map(|newer| newer.cluster.to_string());
         let patch = json!({"metadata": {"annotations": {
-            "limen.dev/newer-mark": mark, "limen.dev/newer-mark-cluster": cluster}}});
+            NEWER_ANNOTATION: mark, NEWER_CLUSTER_ANNOTATION: cluster}}});
         let id = cluster_object("v1", "Namespace", "namespaces", NAMESPACE);
         let api = self.options.api.clone();
         writes.spawn(async move {

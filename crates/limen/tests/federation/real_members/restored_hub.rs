@@ -1,9 +1,11 @@
 //! A hub that is started from an older copy of its data folder.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use limen_api::Cluster;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::history::History;
 use super::member::{Member, apply, config_map, eventually_synced, kubectl};
@@ -13,6 +15,9 @@ async fn assert_unwritten(history: &History) {
     let changes = history.so_far().await;
     assert!(changes.is_empty(), "an old copy of the hub wrote to the member: {changes:#?}");
 }
+
+/// Roots besides, so that the hub's revision grows.
+const MORE: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hub_from_an_older_copy_writes_nothing_to_members_until_it_is_resumed() {
@@ -29,6 +34,11 @@ async fn a_hub_from_an_older_copy_writes_nothing_to_members_until_it_is_resumed(
 
     // Life goes on after the backup.
     hub.start_again();
+    let more = |prefix: &str, value: &str| -> Vec<Value> {
+        (0..MORE).map(|n| root(&format!("{prefix}-{n:02}"), value)).collect()
+    };
+    apply(&hub.kubeconfig(), &more("more", "new")).await;
+    a.eventually_has_leaves("default", MORE + 2).await;
     apply(&hub.kubeconfig(), &[root("changed", "new"), root("added", "new")]).await;
     kubectl(&hub.kubeconfig(), &["delete", "configmap", "deleted"], "").await;
     for name in ["changed", "added"] {
@@ -59,12 +69,21 @@ async fn a_hub_from_an_older_copy_writes_nothing_to_members_until_it_is_resumed(
         (said.out().contains("synced 0/1"), said.all())
     })
     .await;
+    // Neither writes, however many, nor a crash make its state the newest.
+    for value in ["older", "older still", "oldest"] {
+        apply(&copy.kubeconfig(), &more("local", value)).await;
+    }
+    copy.kill();
+    copy.start_again();
     // The next probes and corrections have come and gone.
-    tokio::time::sleep(std::time::Duration::from_secs(8)).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
     assert_unwritten(&history).await;
     let now = a.kubectl(&["get", "configmaps", "-n", "limen-system", "-o", "yaml"]).await;
     assert_eq!(now, claims, "an old copy of the hub has claimed the member");
 
+    let doctor = copy.limen(&["doctor", "--resolver", "127.0.0.1:1"]);
+    let line = doctor.out().lines().find(|line| line.contains("of a newer hub")).map(str::to_owned);
+    assert!(line.is_some_and(|line| line.contains("fault")), "{}", doctor.all());
     let unasked = copy.limen(&["resume"]);
     assert!(!unasked.succeeded() && unasked.out().contains("Found in a"), "{}", unasked.all());
     let resumed = copy.limen(&["resume", "--yes"]);
