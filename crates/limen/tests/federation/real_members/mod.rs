@@ -9,4 +9,5 @@ mod leaders;
 mod member;
 mod namespaces;
 mod restored_hub;
+mod rivals;
 mod stale_answers;
