@@ -74,6 +74,12 @@ mod tests {
 
     use super::*;
 
+    /// An empty list of metadata, as kube-apiserver has it.
+    fn empty() -> Value {
+        json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"resourceVersion": "7"}, "items": null})
+    }
+
     /// A member with ConfigMaps, Secrets, PodMetrics and an unreadable API of metrics; `secrets` is
     /// what it answers for Secrets, if it answers.
     fn member(secrets: Option<Value>) -> ObjectApi {
@@ -89,8 +95,8 @@ mod tests {
             "/apis/metrics.k8s.io/v1beta1": list(json!([resource("pods", &["get", "list"])])),
             "/apis/apps/v1": list(json!([resource("deployments", &stored)])),
             "/apis/apps/v1beta1": list(json!([resource("deployments", &stored)])),
-            "/api/v1/namespaces/shop/configmaps": {"items": []},
-            "/apis/apps/v1/namespaces/shop/deployments": {"items": []},
+            "/api/v1/namespaces/shop/configmaps": empty(),
+            "/apis/apps/v1/namespaces/shop/deployments": empty(),
         });
         let service = tower::service_fn(move |request: Request<Body>| {
             let path = request.uri().path().to_owned();
@@ -110,7 +116,7 @@ mod tests {
 
     #[tokio::test]
     async fn computed_resources_keep_no_namespace() {
-        let api = member(Some(json!({"items": []})));
+        let api = member(Some(empty()));
         let contents = contents(&api, "shop", "hub").await.unwrap();
         assert_eq!(contents.verdict("hub"), NamespaceVerdict::Empty, "{contents:?}");
     }
@@ -121,6 +127,14 @@ mod tests {
         let contents = contents(&api, "shop", "hub").await.unwrap();
         let foreign = NamespaceVerdict::Foreign(vec!["secrets password".to_owned()]);
         assert_eq!(contents.verdict("hub"), foreign);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_no_list_does_not_make_a_namespace_empty() {
+        for answer in [json!({"kind": "Status"}), json!({"items": null}), json!("welcome")] {
+            let error = contents(&member(Some(answer)), "shop", "hub").await.unwrap_err();
+            assert_eq!(error.kind, MemberErrorKind::Busy, "{error}");
+        }
     }
 
     #[tokio::test]

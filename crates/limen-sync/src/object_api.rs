@@ -261,13 +261,7 @@ impl ObjectApi {
                 escape(&token)
             );
             let mut part = self.send(Method::GET, &path, None, None).await?;
-            // Something else that answers in the place of the API has no lists, not even empty ones.
-            let Value::Array(items) = part["items"].take() else {
-                return Err(kube::Error::Service(
-                    format!("the answer to {path} is no list").into(),
-                ));
-            };
-            items.into_iter().for_each(&mut take);
+            take_items(&mut part, &path)?.into_iter().for_each(&mut take);
             token = part["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
             if token.is_empty() {
                 let version = part["metadata"]["resourceVersion"].as_str().unwrap_or_default();
@@ -278,11 +272,8 @@ impl ObjectApi {
 
     /// The metadata of every object of a kind, without the rest.
     pub async fn list_metadata(&self, kind: &Kind) -> kube::Result<Vec<Value>> {
-        let mut list = self.metadata_page(&kind_path(kind, None)).await?;
-        match list["items"].take() {
-            Value::Array(items) => Ok(items),
-            _ => Ok(Vec::new()),
-        }
+        let path = kind_path(kind, None);
+        take_items(&mut self.metadata_page(&path).await?, &path)
     }
 
     /// The metadata of every object of a kind in one namespace.
@@ -296,11 +287,7 @@ impl ObjectApi {
             let path = kind_path(kind, Some(namespace));
             let path = format!("{path}?limit={PAGE}&continue={}", escape(&token));
             let mut page = self.metadata_page(&path).await?;
-            let Value::Array(items) = page["items"].take() else {
-                return Err(kube::Error::Service(
-                    format!("the answer to {path} is no list").into(),
-                ));
-            };
+            let items = take_items(&mut page, &path)?;
             objects.extend(items.into_iter().map(|mut item| item["metadata"].take()));
             token = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
             if token.is_empty() {
@@ -386,6 +373,18 @@ fn request_with(
     request
         .body(body)
         .map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))
+}
+
+/// The items of a list. kube-apiserver answers `null` for those of an empty list of metadata.
+/// Something else that answers in the place of the API has no lists, not even empty ones.
+fn take_items(list: &mut Value, path: &str) -> kube::Result<Vec<Value>> {
+    let is_list = list["kind"].as_str().is_some_and(|kind| kind.ends_with("List"))
+        && list["metadata"]["resourceVersion"].is_string();
+    match list.get_mut("items").map(Value::take).unwrap_or_default() {
+        Value::Array(items) => Ok(items),
+        Value::Null if is_list => Ok(Vec::new()),
+        _ => Err(kube::Error::Service(format!("the answer to {path} is no list").into())),
+    }
 }
 
 /// Whether an API says that an object is absent. A bare "not found" may come from whatever answers

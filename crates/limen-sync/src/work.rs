@@ -339,6 +339,74 @@ pub(crate) fn is_fenced(error: &MemberError) -> bool {
 mod tests {
     use super::*;
 
+    /// A member in which every write meets another version, and then this is found.
+    fn member(found: Option<Value>) -> ObjectApi {
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let failure = |code: u16, reason: &str| {
+                json!({"kind": "Status", "status": "Failure", "message": "", "reason": reason,
+                    "code": code})
+            };
+            let (status, answer) = match (request.method() == http::Method::GET, &found) {
+                (true, Some(found)) => (200, found.clone()),
+                (true, None) => (404, failure(404, "NotFound")),
+                (false, _) => (409, failure(409, "Conflict")),
+            };
+            let body = kube::client::Body::from(answer.to_string().into_bytes());
+            let answer = http::Response::builder().status(status).body(body).unwrap();
+            async move { Ok::<_, std::io::Error>(answer) }
+        });
+        ObjectApi::new(kube::Client::new(service, "default"))
+    }
+
+    fn leaf(hub: &str, uid: &str, version: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "web", "namespace": "default", "uid": uid, "resourceVersion": version,
+            "labels": {HUB_LABEL: hub, ROOT_LABEL: "root"}}})
+    }
+
+    /// Each write of a leaf that was seen in version 1.
+    fn writes() -> [Task; 3] {
+        let version = Precondition { uid: "leaf".to_owned(), resource_version: "1".to_owned() };
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "web", "namespace": "default"}});
+        let leaf = Leaf { object, hash: "hash".to_owned(), handed_over: Vec::new() };
+        let on_conflict = limen_core::federated::OnConflict::Abort;
+        let desired = Desired::Leaf { leaf: leaf.into(), on_conflict, create: true };
+        let desired = DesiredLeaf { root_uid: "root".into(), replaces: None, revision: 2, desired };
+        let (mark, over) = (Mark::default(), version.clone());
+        [
+            Task::Update { desired, mark, over, adopted: false, drift: None },
+            Task::Delete { version: version.clone() },
+            Task::Release { version },
+        ]
+    }
+
+    #[tokio::test]
+    async fn a_write_that_meets_another_version_is_decided_anew_on_what_is_there() {
+        let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
+        let id = ObjectId { kind, namespace: Some("default".to_owned()), name: "web".to_owned() };
+        for task in writes() {
+            let newer = leaf("hub", "leaf", "2");
+            let outcome = task.perform(&member(Some(newer.clone())), &id, "hub").await.unwrap();
+            let Outcome::Changed { found: Some(found), uid } = outcome else {
+                panic!("a newer version of the leaf was not found")
+            };
+            assert_eq!((&found["metadata"], uid.as_str()), (&newer["metadata"], "leaf"));
+        }
+        for found in [None, Some(leaf("another", "foreign", "2"))] {
+            for task in writes() {
+                let outcome = task.perform(&member(found.clone()), &id, "hub").await.unwrap();
+                let gone =
+                    matches!(&outcome, Outcome::Changed { found: None, uid } if uid == "leaf");
+                assert!(gone, "it is no leaf of this hub any more: {found:?}");
+            }
+        }
+        for task in writes() {
+            let outcome = task.perform(&member(Some(leaf("hub", "leaf", "1"))), &id, "hub").await;
+            assert!(outcome.is_err(), "a conflict over the version that was seen is an error");
+        }
+    }
+
     #[test]
     fn the_manager_of_a_field_is_named_before_the_last_writer() {
         let replicas = json!({"f:spec": {"f:replicas": {}}});

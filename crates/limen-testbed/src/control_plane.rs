@@ -39,6 +39,7 @@ pub struct ControlPlane {
 pub struct ControlPlaneBuilder {
     /// What kube-controller-manager is to run; without it, there is none.
     controllers: Option<String>,
+    without_http2: bool,
 }
 
 impl ControlPlaneBuilder {
@@ -54,6 +55,14 @@ impl ControlPlaneBuilder {
     #[must_use]
     pub fn with_controllers(mut self, names: &[&str]) -> Self {
         self.controllers = Some(names.join(","));
+        self
+    }
+
+    /// Serves HTTP/1.1 only: each request and each watch has a connection to itself, so that a
+    /// [`Detour`](crate::Detour) can tell them apart.
+    #[must_use]
+    pub fn without_http2(mut self) -> Self {
+        self.without_http2 = true;
         self
     }
 
@@ -85,7 +94,8 @@ impl ControlPlaneBuilder {
             ready: Probe::Kubectl { kubectl: kubectl.clone(), server: url_on(port), path: ready },
         };
 
-        let args = apiserver::args(&folder, &certificates, &etcd)?;
+        let mut args = apiserver::args(&folder, &certificates, &etcd)?;
+        args.push(format!("--disable-http2-serving={}", self.without_http2));
         let (apiserver, [port]) = start_on_free_ports(|[port]| {
             folder.write("kubeconfig", &kubeconfig_for(&url_on(port)))?;
             Ok(program(apiserver::NAME, &apiserver_binary, &args, port, "/readyz"))
@@ -168,9 +178,29 @@ impl ControlPlane {
         &mut self.etcd
     }
 
+    /// Ends all its processes and waits until they are gone; etcd closes its data first.
+    pub async fn stop(&mut self) -> Result<(), Error> {
+        if let Some(controller_manager) = &mut self.controller_manager {
+            controller_manager.kill().await?;
+        }
+        // It keeps nothing, and would wait for its clients.
+        self.apiserver.kill().await?;
+        self.etcd.stop().await
+    }
+
+    /// Starts it again with its ports, certificates and data, after it was stopped.
+    pub async fn start_again(&mut self) -> Result<(), Error> {
+        self.etcd.restart().await?;
+        self.apiserver.restart().await?;
+        match &mut self.controller_manager {
+            Some(controller_manager) => controller_manager.restart().await,
+            None => Ok(()),
+        }
+    }
+
     /// The process id of kube-apiserver.
     pub fn apiserver_pid(&self) -> u32 {
-        self.apiserver.pid().expect("a control plane never stops its API server")
+        self.apiserver.pid().expect("the API server runs")
     }
 
     /// The process id of kube-controller-manager, if it was asked for.

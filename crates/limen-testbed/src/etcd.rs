@@ -3,12 +3,7 @@
 //! It syncs to disk as in production unless told otherwise, so that a test which
 //! kills it and starts it again sees what a real crash would leave.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
-
-use tokio::time::sleep;
+use std::path::{Path, PathBuf};
 
 use crate::{
     ClientTls, Error,
@@ -21,9 +16,6 @@ use crate::{
 };
 
 const NAME: &str = "etcd";
-/// For a restart, which cannot go to other ports.
-const PORT_PATIENCE: Duration = Duration::from_millis(500);
-const RESTART_ATTEMPTS: usize = 10;
 
 /// A running etcd; dropping it ends the process.
 pub struct Etcd {
@@ -152,15 +144,7 @@ impl Etcd {
     /// Starts it again with its ports, certificates and data, after stopping it
     /// if it still runs.
     pub async fn restart(&mut self) -> Result<(), Error> {
-        self.server.stop().await?;
-        for _ in 1..RESTART_ATTEMPTS {
-            match self.server.start_again().await {
-                // A client that connects in a loop may own the port for a moment.
-                Err(Error::PortTaken { .. }) => sleep(PORT_PATIENCE).await,
-                outcome => return outcome,
-            }
-        }
-        self.server.start_again().await
+        self.server.restart().await
     }
 }
 

@@ -18,6 +18,8 @@
 //!
 //! A [`Network`] gives a test addresses of its own, for what plays the pods of a cluster.
 //!
+//! A [`Detour`] is a way to a server on which answers can be made late.
+//!
 //! A test that asks for a control plane must get one. When the binaries are not
 //! there, starting fails with the way to get them; it never skips.
 //!
@@ -33,6 +35,7 @@ mod assets;
 mod certificates;
 mod control_plane;
 mod controller_manager;
+mod detour;
 mod error;
 mod etcd;
 mod folder;
@@ -49,6 +52,7 @@ mod watchdog;
 pub use assets::kubectl_binary;
 pub use certificates::ClientTls;
 pub use control_plane::{ControlPlane, ControlPlaneBuilder};
+pub use detour::{Detour, Lag};
 pub use error::Error;
 pub use etcd::{Etcd, EtcdBuilder};
 #[cfg(feature = "limen")]

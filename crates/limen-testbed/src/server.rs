@@ -20,6 +20,9 @@ use crate::{Error, probe::Probe, watchdog::Guarded};
 /// Generous, because a slow start on a busy machine is not what tests are about.
 const LIMIT: Duration = Duration::from_secs(60);
 const PROBE_PAUSE: Duration = Duration::from_millis(100);
+/// For a restart, which cannot go to other ports.
+const PORT_PATIENCE: Duration = Duration::from_millis(500);
+const RESTART_ATTEMPTS: usize = 10;
 const LOG_TAIL_BYTES: u64 = 4096;
 /// What both etcd and the Kubernetes programs log before they give up.
 const PORT_TAKEN: &str = "address already in use";
@@ -58,6 +61,19 @@ impl Server {
         let process = Guarded::spawn(path, args, log).map_err(spawn)?;
         self.process = Some(self.until_ready(process).await?);
         Ok(())
+    }
+
+    /// Starts it again with its arguments, after stopping it if it still runs.
+    pub(crate) async fn restart(&mut self) -> Result<(), Error> {
+        self.stop().await?;
+        for _ in 1..RESTART_ATTEMPTS {
+            match self.start_again().await {
+                // A client that connects in a loop may own the port for a moment.
+                Err(Error::PortTaken { .. }) => sleep(PORT_PATIENCE).await,
+                outcome => return outcome,
+            }
+        }
+        self.start_again().await
     }
 
     /// The process id, while there is a process.

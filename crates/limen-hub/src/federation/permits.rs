@@ -20,6 +20,10 @@ use crate::outbox::Record;
 /// On the namespace limen-system: the newest mark that a person has decided to overrule.
 const RESUME_ANNOTATION: &str = "limen.dev/resume";
 
+/// On the same: the newest mark found in a member that is newer than this hub, and the member.
+pub(super) const NEWER_ANNOTATION: &str = "limen.dev/newer-mark";
+pub(super) const NEWER_CLUSTER_ANNOTATION: &str = "limen.dev/newer-mark-cluster";
+
 /// State that members carry and that this hub does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Newer {
@@ -65,10 +69,7 @@ impl Federation {
     /// A member carries the mark of some hub state. State that is newer than this hub's own means
     /// that this hub was restored or copied: nothing is written until a person decides.
     pub(super) fn note_mark(&mut self, cluster: &Arc<str>, mark: Mark) {
-        let own = self.mark();
-        let overruled = self.resumed.is_some_and(|resumed| {
-            mark.epoch <= resumed.epoch && mark.revision <= resumed.revision
-        });
+        let (own, overruled) = (self.mark(), self.is_overruled(mark));
         let newer = mark.epoch > own.epoch || mark.revision > own.revision;
         if overruled || !newer || self.newer.as_ref().is_some_and(|known| known.mark >= mark) {
             return;
@@ -79,22 +80,32 @@ impl Federation {
         self.all_permits_due();
     }
 
+    /// Whether a person has decided that this hub goes on in spite of a mark.
+    fn is_overruled(&self, mark: Mark) -> bool {
+        self.resumed
+            .is_some_and(|resumed| mark.epoch <= resumed.epoch && mark.revision <= resumed.revision)
+    }
+
     /// The namespace limen-system says what a person has decided.
     pub(super) fn resume_changed(&mut self, namespace: &Value) {
-        let annotation = namespace["metadata"]["annotations"][RESUME_ANNOTATION].as_str();
-        let resumed: Option<Mark> = annotation.and_then(|text| text.parse().ok());
-        if resumed == self.resumed {
-            return;
+        let annotations = &namespace["metadata"]["annotations"];
+        let mark = |annotation: &str| annotations[annotation].as_str()?.parse::<Mark>().ok();
+        let resumed = mark(RESUME_ANNOTATION);
+        if resumed != self.resumed {
+            self.resumed = resumed;
+            if self.newer.as_ref().is_some_and(|newer| self.is_overruled(newer.mark)) {
+                self.newer = None;
+                self.records.push(Record::Newer);
+            }
+            self.all_permits_due();
         }
-        self.resumed = resumed;
-        if let (Some(resumed), Some(newer)) = (resumed, &self.newer)
-            && newer.mark.epoch <= resumed.epoch
-            && newer.mark.revision <= resumed.revision
-        {
-            self.newer = None;
-            self.records.push(Record::Newer);
+        // A process before this one found newer state. Epoch and revision of this hub have grown
+        // since, which makes its state no newer.
+        let found = mark(NEWER_ANNOTATION).filter(|mark| !self.is_overruled(*mark));
+        if let (None, Some(mark)) = (self.started, found) {
+            let cluster = annotations[NEWER_CLUSTER_ANNOTATION].as_str().unwrap_or_default();
+            self.newer = Some(Newer { mark, cluster: cluster.into() });
         }
-        self.all_permits_due();
     }
 
     pub(super) fn all_permits_due(&mut self) {

@@ -35,6 +35,26 @@ fn start(home: Home) -> Federation {
     Federation::new(options, "hub".to_owned(), notices, observations)
 }
 
+/// People go on writing to a hub that was restored, so its own mark passes the one that it found.
+#[tokio::test]
+async fn newer_state_that_an_earlier_process_found_stops_this_one_until_a_person_decides() {
+    let namespace = |resume: Option<&str>| {
+        json!({"metadata": {"name": "limen-system", "annotations": {"limen.dev/resume": resume,
+            "limen.dev/newer-mark": "2.246", "limen.dev/newer-mark-cluster": "asia-1"}}})
+    };
+    let mut restarted = start(Home::Embedded);
+    restarted.note_revision("9000");
+    restarted.resume_changed(&namespace(None));
+    assert!(restarted.newer.is_some());
+    restarted.resume_changed(&namespace(Some("2.245")));
+    assert!(restarted.newer.is_some(), "that was about an older mark");
+    restarted.resume_changed(&namespace(Some("2.246")));
+    assert!(restarted.newer.is_none());
+    let mut resumed = start(Home::Embedded);
+    resumed.resume_changed(&namespace(Some("2.246")));
+    assert!(resumed.newer.is_none());
+}
+
 #[tokio::test]
 async fn of_two_connections_the_newer_one_stays_whichever_takes_longer() {
     let mut federation = start(Home::Embedded);

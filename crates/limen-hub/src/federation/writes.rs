@@ -10,6 +10,7 @@ use limen_core::federated::ObjectId;
 use serde_json::{Value, json};
 
 use super::holds::HoldWrite;
+use super::permits::{NEWER_ANNOTATION, NEWER_CLUSTER_ANNOTATION};
 use super::removals::LEDGER;
 use super::{FIRST_LOOK, Federation, GATHER, PATIENCE, UNDER_WAY};
 use crate::clusters::{Leaving, Member};
@@ -292,7 +293,7 @@ impl Federation {
         let mark = self.newer.as_ref().map(|newer| newer.mark.to_string());
         let cluster = self.newer.as_ref().map(|newer| newer.cluster.to_string());
         let patch = json!({"metadata": {"annotations": {
-            "limen.dev/newer-mark": mark, "limen.dev/newer-mark-cluster": cluster}}});
+            NEWER_ANNOTATION: mark, NEWER_CLUSTER_ANNOTATION: cluster}}});
         let id = cluster_object("v1", "Namespace", "namespaces", NAMESPACE);
         let api = self.api.clone();
         Box::pin(async move { Outcome::Object(api.merge(&id, "", &patch).await.map(Some)) })

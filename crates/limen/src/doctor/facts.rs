@@ -69,6 +69,8 @@ pub(super) struct Member {
     pub(super) endpoints: Health,
     /// What the hub says about it.
     pub(super) message: String,
+    /// Why the hub does not write to it, if so.
+    pub(super) unwritable: Option<String>,
     pub(super) drained: bool,
     /// Deletions that wait for its return.
     pub(super) tombstones: usize,

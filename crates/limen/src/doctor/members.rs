@@ -21,6 +21,10 @@ pub(super) async fn look(hub: &Client, cluster: Cluster, types: &[FederatedType]
     let status = cluster.status.clone().unwrap_or_default();
     let verdicts = status.verdicts.unwrap_or_default();
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let unwritable = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Writable" && condition.status == "False");
     let seen = match cluster.spec.mode {
         Mode::Push => Some(see(hub, &cluster, types).await),
         // Reserved for an agent, for which the hub would have no credential.
@@ -32,6 +36,7 @@ pub(super) async fn look(hub: &Client, cluster: Cluster, types: &[FederatedType]
         edge: health(verdicts.edge.verdict),
         endpoints: health(verdicts.endpoints.verdict),
         message: ready.map(|ready| ready.message.clone()).unwrap_or_default(),
+        unwritable: unwritable.map(|condition| condition.message.clone()),
         drained: cluster.spec.drain,
         tombstones: status.tombstones.len(),
         missing_kinds: status.missing_kinds,

@@ -8,3 +8,5 @@ mod holds;
 mod kubemci;
 mod output;
 mod processes;
+#[cfg(feature = "e2e")]
+mod real_members;

@@ -1,7 +1,7 @@
 //! Hubs and members as processes, which end with the test.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -96,6 +96,15 @@ impl ApiServer {
         self.folder.path().join("kubeconfig")
     }
 
+    /// Another one with all that this one has at the moment, to be started in its place.
+    #[cfg(feature = "e2e")]
+    pub(crate) fn copy(&self) -> Self {
+        assert!(self.process.is_none(), "a store that is written to cannot be copied");
+        let folder = tempfile::tempdir().unwrap();
+        copy_folder(self.folder.path(), folder.path());
+        Self { process: None, folder, port: self.port, api_only: self.api_only }
+    }
+
     /// How much its store takes on disk.
     pub(crate) fn store_size(&self) -> u64 {
         std::fs::metadata(self.folder.path().join("store.redb")).unwrap().len()
@@ -114,24 +123,13 @@ impl ApiServer {
 
     /// Runs a command against this hub.
     pub(crate) fn limen(&self, arguments: &[&str]) -> Said {
-        let output = Command::new(env!("CARGO_BIN_EXE_limen"))
-            .args(arguments)
-            .env("KUBECONFIG", self.kubeconfig())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        Said(output)
+        limen(&self.kubeconfig(), arguments)
     }
 
     /// Lets members in, named a, b and so on, perhaps right after the hub was started.
     pub(crate) async fn join(&self, members: &[&ApiServer]) {
         for (member, name) in members.iter().zip(["a", "b", "c"]) {
-            let kubeconfig = member.kubeconfig();
-            let label = format!("name={name}");
-            let arguments =
-                ["join", name, "--kubeconfig", kubeconfig.to_str().unwrap(), "--label", &label];
-            let said = self.limen(&arguments);
-            assert!(said.succeeded(), "{}", said.all());
+            join(&self.kubeconfig(), name, &member.kubeconfig());
         }
     }
 }
@@ -141,6 +139,39 @@ impl Drop for ApiServer {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
             let _ = process.wait();
+        }
+    }
+}
+
+/// Runs a command against the hub of a kubeconfig.
+pub(crate) fn limen(hub: &Path, arguments: &[&str]) -> Said {
+    let output = Command::new(env!("CARGO_BIN_EXE_limen"))
+        .args(arguments)
+        .env("KUBECONFIG", hub)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    Said(output)
+}
+
+/// Lets a member in, with its name as a label.
+pub(crate) fn join(hub: &Path, name: &str, member: &Path) {
+    let label = format!("name={name}");
+    let arguments = ["join", name, "--kubeconfig", member.to_str().unwrap(), "--label", &label];
+    let said = limen(hub, &arguments);
+    assert!(said.succeeded(), "{}", said.all());
+}
+
+/// Copies a folder with all that is in it.
+#[cfg(feature = "e2e")]
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_folder(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
         }
     }
 }

@@ -45,6 +45,10 @@ fn as_the_hub_sees(member: &Member, about: &mut About<'_>) {
             "see whether limen hub runs, and whether its credential is right",
         ),
     }
+    if let Some(why) = &member.unwritable {
+        let advice = "nothing changes there until that is decided; limen resume --help and limen join --help say how";
+        about.fault("writes", why.clone(), advice);
+    }
     match member.edge {
         Health::Healthy => about.ok("way in", "answers the edges"),
         Health::Unhealthy => about.fault(

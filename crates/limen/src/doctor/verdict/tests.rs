@@ -65,6 +65,24 @@ fn troubles(facts: &Facts) -> Vec<String> {
 }
 
 #[test]
+fn an_edge_is_silent_by_the_clock_of_the_hub() {
+    for (ahead, reported, verdict) in [
+        (3600, NOW + 3590, Verdict::Ok),
+        (3600, NOW - 3, Verdict::Fault),
+        (-3600, NOW - 3610, Verdict::Ok),
+        (-3600, NOW - 3640, Verdict::Fault),
+    ] {
+        let mut facts = well();
+        facts.hub.clock_ahead = Some(ahead);
+        facts.edges[0].reported = Some(reported);
+        let checks = judge(&facts);
+        let check =
+            checks.iter().find(|one| one.about == "edge edge-1" && one.check == "report").unwrap();
+        assert_eq!(check.verdict, verdict, "{ahead}: {check:?}");
+    }
+}
+
+#[test]
 fn when_all_is_well_nothing_is_said_to_be_wrong() {
     assert_eq!(troubles(&well()), Vec::<String>::new());
     assert!(judge(&well()).len() > 12, "and everything was looked at");
@@ -78,7 +96,7 @@ fn each_trouble_has_its_verdict() {
             change(seen);
         }
     };
-    let cases: [(Change, &[&str]); 28] = [
+    let cases: [(Change, &[&str]); 29] = [
         (|f| f.hub.certificate_ends = Some(NOW - 1), &["hub certificate: fault"]),
         (|f| f.hub.certificate_ends = Some(NOW + DAY), &["hub certificate: warning"]),
         (|f| f.hub.credential_ends = Some(NOW + 13 * DAY), &["hub credential: warning"]),
@@ -103,6 +121,7 @@ fn each_trouble_has_its_verdict() {
         ),
         (|f| f.members.clear(), &["members joined: warning"]),
         (|f| f.members[0].api = Health::Unhealthy, &["member a api: fault"]),
+        (|f| f.members[0].unwritable = Some("superseded".into()), &["member a writes: fault"]),
         (|f| f.members[0].edge = Health::Unhealthy, &["member a way in: fault"]),
         (|f| f.members[1].endpoints = Health::Unhealthy, &["member b endpoints: warning"]),
         (|f| f.members[1].drained = true, &["member b drain: warning"]),
