@@ -96,7 +96,7 @@ fn each_trouble_has_its_verdict() {
             change(seen);
         }
     };
-    let cases: [(Change, &[&str]); 28] = [
+    let cases: [(Change, &[&str]); 29] = [
         (|f| f.hub.certificate_ends = Some(NOW - 1), &["hub certificate: fault"]),
         (|f| f.hub.certificate_ends = Some(NOW + DAY), &["hub certificate: warning"]),
         (|f| f.hub.credential_ends = Some(NOW + 13 * DAY), &["hub credential: warning"]),
