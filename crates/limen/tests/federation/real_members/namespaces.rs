@@ -142,3 +142,20 @@ async fn a_deleted_namespace_with_many_roots_waits_until_the_named_set_is_releas
     foreign.assert_untouched(&a).await;
     eventually_nothing_held(&hub).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_leaves_without_its_leaves_keeps_foreign_objects() {
+    let a = Member::start().await;
+    let hub = ApiServer::hub();
+    a.join(&hub.kubeconfig(), "a");
+    apply(&hub.kubeconfig(), &[namespace("shop")]).await;
+    apply(&hub.kubeconfig(), &[config_map("shop", "web", "one")]).await;
+    eventually_synced(&hub, "shop", "web", "1/1").await;
+    let foreign = Foreign::create(&a).await;
+
+    let left = hub.limen(&["unjoin", "a", "--delete-leaves", "--yes"]);
+    assert!(left.succeeded(), "{}", left.all());
+    a.eventually_has("shop", "web", None).await;
+    eventually_released(&Api::all(a.client.clone())).await;
+    foreign.assert_untouched(&a).await;
+}

@@ -91,4 +91,7 @@ async fn a_hub_from_an_older_copy_writes_nothing_to_members_until_it_is_resumed(
     for (name, value) in [("changed", "older"), ("another", "older"), ("deleted", "old")] {
         a.eventually_has("default", name, Some(value)).await;
     }
+    // It goes on from its own state, and takes nothing away that only the newer one knew.
+    a.eventually_has_leaves("default", 2 * MORE + 4).await;
+    a.eventually_has("default", "added", Some("new")).await;
 }
