@@ -64,6 +64,7 @@ pub const DIRECTED: &[Directed] = &[
     ("job-over-a-restart", &[12], job_over_a_restart),
     ("policy-that-aborts", &[1, 2], policy_that_aborts),
     ("wave-that-refuses", &[10], wave_that_refuses),
+    ("waves-for-an-absent-member", &[10], waves_for_an_absent_member),
 ];
 
 const THREE: [&str; 3] = ["africa", "asia", "europe"];
@@ -692,4 +693,21 @@ fn wave_that_refuses() -> Scenario {
         .at(4.0, policy)
         .at(5.0, apply("Deployment", "web", 1))
         .at(60.0, apply("Deployment", "web", 3))
+}
+
+fn waves_for_an_absent_member() -> Scenario {
+    let waves = vec![vec![text("africa")], vec![text("asia"), text("europe")]];
+    let policy = Action::Policy {
+        namespace: text("shop"),
+        name: text("policy"),
+        placement: Placement::Everywhere,
+        orphan: false,
+        conflict: None,
+        waves,
+    };
+    Scenario::new(57, &THREE)
+        .at(5.0, cut("asia", 200))
+        // Its image cannot be pulled.
+        .at(60.0, apply("Deployment", "web", 2))
+        .at(150.0, policy)
 }

@@ -45,6 +45,8 @@ pub struct RootTruth {
     pub adopts: Option<u64>,
     /// Whether one can be adopted now.
     pub adopting: bool,
+    /// Its leaves were created by a hub that never saw it under a policy.
+    pub unaware: bool,
     /// The last readable policy that governed it.
     pub governed: Option<Value>,
     /// Clusters that were selected, each with the last time at which it was.
@@ -136,6 +138,7 @@ impl Truth {
             fates: Vec::new(),
             adopts: None,
             adopting: false,
+            unaware: false,
             governed: None,
             selected: BTreeMap::new(),
             unselected: BTreeMap::new(),
@@ -161,6 +164,7 @@ impl Truth {
         root.adopting = adopts;
         if let Some(policy) = policy {
             root.governed = Some(policy);
+            root.unaware = false;
         }
         if root.fates.last().map(|(_, last)| *last) != Some(fate) {
             root.fates.push((now, fate));
@@ -288,6 +292,9 @@ impl RootTruth {
     /// was to cascade.
     pub fn cascades(&self, grace: u64) -> bool {
         let Some((deleted, _)) = self.deleted.filter(|_| !self.orphaned) else { return false };
+        if self.unaware {
+            return true;
+        }
         let mut until = u64::MAX;
         for &(from, fate) in self.fates.iter().rev() {
             if from <= deleted && until.saturating_add(grace) >= deleted && fate == Fate::Cascade {

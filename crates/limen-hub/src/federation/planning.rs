@@ -226,15 +226,17 @@ impl Federation {
                         set.insert(name.clone(), root.desire(desired));
                     }
                 }
+                (None, Some(_)) if wave_of(&federated.waves, name, &self.clusters) > open => {
+                    root.waiting.insert(name.clone());
+                    // What was sent earlier and has not arrived waits as well.
+                    let arrived = before.filter(|sent| has_arrived(root, name, sent));
+                    set.extend(arrived.map(|before| (name.clone(), before.clone())));
+                }
                 (None, planned)
                     if root.plan.refused.contains_key(&**name)
                         || (planned.is_some() && member.has_lost(kind))
                         || (planned.is_some() && scaled && !member.knows(&self.scaler_kind)) =>
                 {
-                    set.extend(before.map(|before| (name.clone(), before.clone())));
-                }
-                (None, Some(_)) if wave_of(&federated.waves, name, &self.clusters) > open => {
-                    root.waiting.insert(name.clone());
                     set.extend(before.map(|before| (name.clone(), before.clone())));
                 }
                 (None, Some(leaf)) => {
@@ -435,4 +437,11 @@ pub(super) fn is_unserved(root: &Root, name: &Arc<str>, member: &Member, kind: &
 fn is_presumed(root: &Root, name: &Arc<str>) -> bool {
     let reported = root.reports.get(name).is_some_and(|report| report.held_for.is_some());
     !reported && root.memory.holders.contains(name)
+}
+
+/// Whether a member holds the leaf that it was sent.
+fn has_arrived(root: &Root, name: &Arc<str>, sent: &DesiredLeaf) -> bool {
+    let Desired::Leaf { leaf, .. } = &sent.desired else { return true };
+    let applied = root.reports.get(name).and_then(|report| report.applied.as_ref());
+    applied == Some(&leaf.hash)
 }

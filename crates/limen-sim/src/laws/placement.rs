@@ -2,7 +2,7 @@
 
 use super::{GRACE, Laws, Scene, root_of};
 use crate::api::{Change, owner_uids};
-use crate::selection::Selection;
+use crate::selection::{Selection, policy};
 use crate::world::HUB;
 
 impl Laws {
@@ -13,7 +13,17 @@ impl Laws {
             (_, Some(before)) => root_of(before).is_empty() && !root_of(leaf).is_empty(),
             _ => false,
         };
-        let Some(root) = self.truth.roots.get(root_of(leaf)).filter(|_| new) else { return };
+        let Some(root) = self.truth.roots.get_mut(root_of(leaf)).filter(|_| new) else { return };
+        // A hub that never saw a root under its policy cannot know of it.
+        let recorded = |hub: &crate::api::Server| {
+            hub.of("federatedstatuses.limen.dev").any(|(_, record)| {
+                let owners = owner_uids(record);
+                owners.contains(&root_of(leaf)) && record["spec"]["governed"].is_object()
+            })
+        };
+        let governs = |hub: &crate::api::Server| policy(hub, &scene.effect.key).is_some();
+        let known = scene.hub().is_some_and(|hub| recorded(hub) || governs(hub));
+        root.unaware = root.governed.is_some() && !known;
         let unread = root.unknown.is_some_and(|since| since + GRACE < scene.now);
         if unread && root.deleted.is_none() && !scene.is_away(HUB) {
             let why = "what its root selects cannot be read, and nothing is created meanwhile";
@@ -22,14 +32,7 @@ impl Laws {
         if root.spreads || root.selects(scene.cluster, scene.now, GRACE) {
             return;
         }
-        // A hub that never saw a root under its policy cannot know of it.
-        let recorded = |hub: &crate::api::Server| {
-            hub.of("federatedstatuses.limen.dev").any(|(_, record)| {
-                let owners = owner_uids(record);
-                owners.contains(&root_of(leaf)) && record["spec"]["governed"].is_object()
-            })
-        };
-        if root.governed.is_some() && !scene.hub().is_some_and(recorded) {
+        if root.unaware {
             return;
         }
         let why = match (&root.selection, &root.governed) {
