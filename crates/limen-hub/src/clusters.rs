@@ -89,6 +89,8 @@ pub(crate) struct Member {
     pub(crate) tombstones: Vec<Tombstone>,
     /// Since when it was away in the time of an earlier hub, until it answers.
     pub(crate) absent_since: Option<i64>,
+    /// Kinds that could not be watched when its return was judged: their leaves are judged later.
+    pub(crate) unjudged: BTreeSet<Arc<Kind>>,
     /// How long it was away before it came back, in seconds.
     pub(crate) returned_after: Option<i64>,
     /// The status as it was written last.
@@ -128,6 +130,7 @@ impl Member {
             relisted: BTreeSet::new(),
             lost: BTreeSet::new(),
             unowned: BTreeMap::new(),
+            unjudged: BTreeSet::new(),
             returned_after: None,
         }
     }
@@ -181,6 +184,11 @@ impl Member {
     /// Whether it was away for long, and what it holds has not been judged since.
     pub(crate) fn returned_unjudged(&self) -> bool {
         self.returned_after > Some(LONG_AWAY)
+    }
+
+    /// Whether it was away for long, and its leaves of a kind have not been judged since.
+    pub(crate) fn is_unjudged(&self, kind: &Kind) -> bool {
+        self.returned_unjudged() || self.unjudged.contains(kind)
     }
 
     /// Whether it has said all that its status tells, or cannot.

@@ -115,9 +115,9 @@ impl Federation {
         outlook: &Outlook,
         losing: &BTreeSet<Arc<str>>,
     ) -> Removal {
-        let returned = losing
-            .iter()
-            .filter(|name| self.members.get(*name).is_some_and(Member::returned_unjudged));
+        let kind = self.leaf_kind(id);
+        let unjudged = |member: &Member| member.is_unjudged(kind);
+        let returned = losing.iter().filter(|name| self.members.get(*name).is_some_and(unjudged));
         Removal {
             namespace: id.namespace.as_ref().unwrap_or(&id.name).as_str().into(),
             cause: outlook.cause,
@@ -233,8 +233,12 @@ impl Federation {
 
     /// Members that returned from a long absence have been judged once all that they hold is known.
     pub(super) fn end_returns(&mut self) {
-        if !self.members.values().any(Member::returned_unjudged) || !self.holds.is_written() {
+        let waits = |member: &Member| member.returned_unjudged() || !member.unjudged.is_empty();
+        if !self.members.values().any(waits) || !self.holds.is_written() {
             return;
+        }
+        for member in self.members.values_mut() {
+            member.unjudged.retain(|kind| !member.relisted.contains(kind));
         }
         let kinds = self.leaf_kinds();
         let judged = |member: &Member| {
@@ -246,6 +250,7 @@ impl Federation {
         };
         for member in self.members.values_mut().filter(|member| member.returned_unjudged()) {
             if judged(member) {
+                member.unjudged.extend(member.lost.iter().cloned());
                 member.returned_after = None;
             }
         }
