@@ -333,7 +333,7 @@ impl Traffic {
             match root_kind(id) {
                 RootKind::Ingress => self.serve(id, now.is_some()),
                 RootKind::FederatedIngress => {
-                    self.records.push(Record::Route(Arc::new(id.clone())))
+                    self.records.push(Record::Route(Arc::new(id.clone())));
                 }
                 RootKind::Service => {}
             }
