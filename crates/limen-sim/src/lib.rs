@@ -8,7 +8,7 @@
 //!                                  laws ──► violation ──► shortest trace
 //! ```
 //!
-//! Hub processes are [`limen_hub::Federation`] as it ships, on one thread whose clock advances only
+//! Hub processes are [`limen_hub::Hub`] as it ships, on one thread whose clock advances only
 //! when everything waits. APIs, networks, members and people are simulated, and a seed decides about
 //! all of them: the same seed gives the same history to the byte. After every change of every API the
 //! laws of [`laws`] are checked.
