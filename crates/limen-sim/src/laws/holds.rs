@@ -65,7 +65,7 @@ impl Laws {
             let passes = self.truth.leaving.contains(cluster)
                 || self.is_everyday_deletion(truth)
                 || truth.orphans();
-            let wanted = truth.deleted.is_none() && truth.selects(cluster, scene.now, 0);
+            let wanted = truth.marked.is_none() && truth.selects(cluster, scene.now, 0);
             let lost = scene.servers.iter().any(|(name, member)| {
                 name != super::HUB
                     && holds_for(hub, cluster, name)
