@@ -52,6 +52,7 @@ pub const DIRECTED: &[Directed] = &[
     ("finished-job-deleted", &[12], finished_job_deleted),
     ("finished-job-expires", &[11, 12], finished_job_expires),
     ("cluster-deleted", &[11], cluster_deleted),
+    ("earlier-root-in-a-deselected-cluster", &[3, 11], earlier_root_in_a_deselected_cluster),
     ("everyday-deletions", &[14], everyday_deletions),
     ("many-roots-deleted-by-name", &[4, 5], many_roots_deleted_by_name),
     ("deletions-in-two-steps", &[4, 5], deletions_in_two_steps),
@@ -559,6 +560,15 @@ fn cluster_deleted() -> Scenario {
         .at(60.0, Action::DeleteCluster { cluster: text("europe") })
         .at(70.0, Action::Kill { seconds: 2 })
         .at(120.0, Action::Join { cluster: text("europe"), server: text("europe") })
+}
+
+fn earlier_root_in_a_deselected_cluster() -> Scenario {
+    Scenario::new(60, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, cut("europe", 60))
+        .at(30.0, delete("ConfigMap", "one"))
+        .at(40.0, policy(only(&["africa"]), false, None))
+        .at(45.0, apply("ConfigMap", "one", 2))
 }
 
 fn everyday_deletions() -> Scenario {

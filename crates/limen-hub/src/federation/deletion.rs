@@ -44,6 +44,11 @@ impl Federation {
             if before.is_none() && !deleting && !may_hold(root, name, member, &leaf.kind) {
                 continue;
             }
+            if self.predecessor(root, name, member, &leaf).is_some() {
+                let last = self.last_desire_of_predecessor(root, name, member, &leaf);
+                set.extend(last.map(|last| (name.clone(), last)));
+                continue;
+            }
             let sent = before.is_some_and(|before| {
                 before.root_uid == removal.root_uid && before.desired == removal.desired
             });

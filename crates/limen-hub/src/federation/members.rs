@@ -344,8 +344,12 @@ impl Federation {
             (true, true) => self.record_soon(&id),
             (_, false) => self.record_later(&id),
         }
-        if nothing && self.members.get(cluster).is_some_and(|member| member.leaving().is_some()) {
-            self.record_member(cluster);
+        let about = |member: &Member| {
+            member.leaving().is_some()
+                || member.tombstones.iter().any(|tombstone| leaf_of(tombstone) == *leaf)
+        };
+        if nothing && self.members.get(cluster).is_some_and(about) {
+            self.tombstones_obeyed(cluster, &leaf);
         }
     }
 
@@ -364,7 +368,7 @@ impl Federation {
     }
 
     /// Whether a person has to release a tombstone in a member first.
-    fn is_held(&self, tombstone: &Tombstone, cluster: &Arc<str>) -> bool {
+    pub(super) fn is_held(&self, tombstone: &Tombstone, cluster: &Arc<str>) -> bool {
         let there = BTreeSet::from([cluster.clone()]);
         self.holds.standing(&tombstone.root_uid, &there) == Standing::Waits
     }
@@ -400,16 +404,8 @@ impl Federation {
     fn unowned_reported(&mut self, cluster: &Arc<str>, leaf: Arc<ObjectId>, report: Report) {
         let Some(member) = self.members.get_mut(cluster) else { return };
         let Some(root_uid) = report.held_for.clone() else {
-            // It may come back with its kind.
-            let served = !member.missing.contains(&leaf.kind);
-            let is_about = |tombstone: &mut Tombstone| served && leaf_of(tombstone) == *leaf;
-            for tombstone in member.tombstones.extract_if(.., is_about) {
-                self.holds.leaf_gone(&tombstone.root_uid, cluster);
-                self.recent_tombstones.add(tombstone, Instant::now());
-            }
             member.unowned.remove(&leaf);
-            self.write_holds();
-            return self.record_member(cluster);
+            return self.tombstones_obeyed(cluster, &leaf);
         };
         let waits = |stone: &&Tombstone| leaf_of(stone) == *leaf && *stone.root_uid == *root_uid;
         let buried = self.recent_tombstones.of(&root_uid).filter(waits);
@@ -422,6 +418,20 @@ impl Federation {
             return;
         }
         member.unowned.insert(leaf, report);
+        self.record_member(cluster);
+    }
+
+    /// A member holds nothing in the place of a leaf: tombstones for it are obeyed.
+    fn tombstones_obeyed(&mut self, cluster: &Arc<str>, leaf: &ObjectId) {
+        let Some(member) = self.members.get_mut(cluster) else { return };
+        // It may come back with its kind.
+        let served = !member.missing.contains(&leaf.kind);
+        let is_about = |tombstone: &mut Tombstone| served && leaf_of(tombstone) == *leaf;
+        for tombstone in member.tombstones.extract_if(.., is_about) {
+            self.holds.leaf_gone(&tombstone.root_uid, cluster);
+            self.recent_tombstones.add(tombstone, Instant::now());
+        }
+        self.write_holds();
         self.record_member(cluster);
     }
 

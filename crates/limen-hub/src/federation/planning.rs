@@ -247,6 +247,10 @@ impl Federation {
                     let replaces = self.replaces(root, name, member, &federated.leaf);
                     set.insert(name.clone(), DesiredLeaf { replaces, ..root.desire(desired) });
                 }
+                (None, None) if self.predecessor(root, name, member, &federated.leaf).is_some() => {
+                    let last = self.last_desire_of_predecessor(root, name, member, &federated.leaf);
+                    set.extend(last.map(|last| (name.clone(), last)));
+                }
                 (None, None) => match before.map(|before| &before.desired) {
                     // A removal that an absent member has not carried out is judged on its return.
                     Some(Desired::Nothing) if holds && member.away() => {
@@ -278,6 +282,34 @@ impl Federation {
         blocked.map(|(name, _)| name.clone()).collect()
     }
 
+    /// The tombstone of an earlier root of the same name, whose leaf a member still holds.
+    pub(super) fn predecessor<'a>(
+        &'a self,
+        root: &Root,
+        name: &Arc<str>,
+        member: &'a Member,
+        leaf: &ObjectId,
+    ) -> Option<&'a Tombstone> {
+        let held = root.reports.get(name)?.held_for.as_ref()?;
+        let stands = |stone: &&Tombstone| *stone.root_uid == **held && leaf_of(stone) == *leaf;
+        let recent = self.recent_tombstones.of(held).filter(stands);
+        let found = recent.or_else(|| member.tombstones.iter().find(stands));
+        found.filter(|_| **held != *root.uid())
+    }
+
+    /// The last desire for the leaf of an earlier root, once that may be carried out.
+    pub(super) fn last_desire_of_predecessor(
+        &self,
+        root: &Root,
+        name: &Arc<str>,
+        member: &Member,
+        leaf: &ObjectId,
+    ) -> Option<DesiredLeaf> {
+        let stone = self.predecessor(root, name, member, leaf)?;
+        let waits = member.away() || member.is_unjudged(&leaf.kind) || self.is_held(stone, name);
+        (!waits).then(|| last_desire(stone))
+    }
+
     /// The uid of an earlier root whose leaf a member still holds, if that root is known to be gone
     /// and its leaf was to go with it.
     fn replaces(
@@ -287,15 +319,8 @@ impl Federation {
         member: &Member,
         leaf: &ObjectId,
     ) -> Option<Arc<str>> {
-        let held = root.reports.get(name)?.held_for.clone()?;
-        if *held == *root.uid() {
-            return None;
-        }
-        let stands = |stone: &Tombstone| {
-            !stone.release && *stone.root_uid == *held && leaf_of(stone) == *leaf
-        };
-        let buried = self.recent_tombstones.of(&held).is_some_and(stands);
-        (buried || member.tombstones.iter().any(stands)).then_some(held)
+        let stone = self.predecessor(root, name, member, leaf)?;
+        (!stone.release).then(|| stone.root_uid.as_str().into())
     }
 
     /// Sends the desired leaves that differ from those of before. Members that lose their leaf get
