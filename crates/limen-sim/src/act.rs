@@ -218,6 +218,11 @@ impl Stage {
             if let Some(api) = world.servers.get_mut(server) {
                 api.restore(backup);
             }
+            if server == HUB {
+                let world = &mut *world;
+                let hub = world.servers.get(HUB);
+                hub.into_iter().for_each(|hub| world.laws.truth.hub_restored(hub));
+            }
             world.change_network(|network| network.reset(server));
         }
         if server == HUB {

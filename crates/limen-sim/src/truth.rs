@@ -189,9 +189,23 @@ impl Truth {
     }
 
     /// Takes note that a namespace is deleted, and with it every root that is in it.
-    pub fn namespace_deleted(&mut self, now: u64, namespace: &str) {
-        for root in self.roots.values_mut().filter(|root| root.key.namespace == namespace) {
-            root.deleted.get_or_insert((now, Deletion::WithNamespace));
+    pub fn namespace_deleted(&mut self, now: u64, hub: &Server, namespace: &str) {
+        for (uid, root) in &mut self.roots {
+            let there = root.key.namespace == *namespace
+                && hub.get(&root.key).is_some_and(|object| self::uid(object) == uid);
+            if there {
+                root.deleted.get_or_insert((now, Deletion::WithNamespace));
+            }
+        }
+    }
+
+    /// Takes note that the hub is as it was at an earlier time: roots that were deleted since are back.
+    pub fn hub_restored(&mut self, hub: &Server) {
+        for (uid, root) in &mut self.roots {
+            let object = hub.get(&root.key).filter(|object| self::uid(object) == uid);
+            if object.is_some_and(|object| !is_terminating(object)) {
+                (root.deleted, root.marked) = (None, None);
+            }
         }
     }
 

@@ -257,7 +257,7 @@ impl Laws {
             _ => Deletion::Named,
         };
         if effect.change == Change::Marked && &*effect.key.resource == "namespaces" {
-            self.truth.namespace_deleted(now, &effect.key.name);
+            self.truth.namespace_deleted(now, hub, &effect.key.name);
         }
         match (scene.before(), scene.after()) {
             (_, Some(object)) if is_root(&effect.key, object) => {
