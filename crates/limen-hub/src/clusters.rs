@@ -87,7 +87,7 @@ pub(crate) struct Member {
     /// Leaves of this hub whose root is not known.
     pub(crate) unowned: BTreeMap<Arc<ObjectId>, Report>,
     pub(crate) tombstones: Vec<Tombstone>,
-    /// Since when it was away in the time of an earlier hub, until it answers.
+    /// The beginning of an absence in the time of an earlier hub, until it answers.
     pub(crate) absent_since: Option<i64>,
     /// Kinds that could not be watched when its return was judged: their leaves are judged later.
     pub(crate) unjudged: BTreeSet<Arc<Kind>>,

@@ -212,14 +212,14 @@ fn from_token(
     })
 }
 
-/// What a client is made from: a change takes a new one.
+/// Sources of a client: a change of them takes a new one.
 pub(crate) type MadeFrom = (ClusterSpec, SecretData);
 
 /// Makes the client of a member from its `Cluster` and Secret.
 pub type Connector =
     Arc<dyn Fn(&Cluster, Option<&SecretData>) -> Result<kube::Client, ConnectError> + Send + Sync>;
 
-/// What the client of a member is made from.
+/// The sources of a member's client.
 pub(crate) fn made_from(cluster: &Cluster, secret: Option<&SecretData>) -> MadeFrom {
     let ClusterSpec { endpoint, credentials, insecure_skip_tls_verify, .. } = cluster.spec.clone();
     let spec =

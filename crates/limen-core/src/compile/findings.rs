@@ -1,14 +1,14 @@
-//! What people are told of a root, once it has lasted.
+//! Findings about a root, told to people once they have lasted.
 //!
 //! A cluster whose pods are ready a moment before its load balancer is has nothing wrong with it.
-//! What compiles find odd is therefore said only when it has been so for a while.
+//! A finding of a compile is therefore told only when it has lasted for a while.
 
 use std::collections::BTreeMap;
 
 /// How many seconds something must have been odd before it is said.
 pub const ODD_FOR: i64 = 30;
 
-/// What compiles have found odd, each with the time since when it has been so without a break.
+/// Findings of compiles, each with the time of its first appearance without a break since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings(BTreeMap<String, i64>);
 
@@ -25,7 +25,7 @@ impl Findings {
             .collect();
     }
 
-    /// What has lasted.
+    /// Findings that have lasted.
     pub fn lasting(&self, now: i64) -> impl Iterator<Item = &str> {
         let lasted = self.0.iter().filter(move |(_, since)| now - **since >= ODD_FOR);
         lasted.map(|(finding, _)| finding.as_str())

@@ -28,7 +28,7 @@ impl MissingBackends {
         self.0.entry((service, missing)).or_default().push(cluster.to_owned());
     }
 
-    /// What to say of a backend that nobody serves; nothing if nothing is known to be missing.
+    /// The finding for a backend that nobody serves; nothing if nothing is known to be missing.
     pub(super) fn said(&self, backend: &str) -> Option<String> {
         let say = |((service, missing), clusters): (&(String, Missing), &Vec<String>)| {
             let clusters = clusters.join(", ");

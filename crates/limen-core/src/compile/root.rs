@@ -253,8 +253,8 @@ impl Root {
 
     /// The Ingresses of members whose changes concern it: its leaves, or those that it names.
     pub fn ingresses(&self) -> impl Iterator<Item = Key> {
-        let leaf = (self.namespace.clone(), self.reference.name.clone());
-        let mut leaf = Some(leaf).filter(|_| self.reference.kind == "Ingress");
+        // Only an Ingress names Services of its own namespace, and has leaves of its name.
+        let mut leaf = Some((self.namespace.clone(), self.reference.name.clone()));
         self.backends.values().flat_map(move |source| match source {
             BackendSource::Service { .. } => leaf.take().into_iter().collect(),
             BackendSource::Balancers => Vec::new(),

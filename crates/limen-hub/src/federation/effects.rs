@@ -18,7 +18,7 @@ use crate::roots::Fate;
 /// How long to wait for members that cannot be asked for a new credential.
 const PUT_OFF: Duration = Duration::from_secs(5);
 
-/// What came of asking.
+/// The answer to a request.
 pub(crate) enum Answer {
     /// Whether a person who deleted a root wanted its leaves to stay.
     Orphaned { root: Arc<ObjectId>, uid: String, orphaned: bool },

@@ -29,7 +29,7 @@ pub(super) struct RootEntry {
     pub(super) compiled: Option<Arc<Global>>,
     /// Whether clients can use it.
     pub(super) serving: Option<Answered>,
-    /// What compiles find odd, and since when.
+    /// Findings of compiles, with their times.
     odd: Findings,
     /// What a person should know.
     pub(super) findings: Vec<String>,
