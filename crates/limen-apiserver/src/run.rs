@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::Api;
+use crate::api::{Api, Turns};
 use crate::audit::{AuditError, AuditLog};
 use crate::auth::pki::{KubeconfigNames, Pki, PkiError, ServingNames};
 use crate::auth::{
@@ -183,6 +183,7 @@ impl Server {
             access_is_stale: tokio::sync::Mutex::new(true),
             authenticator,
             store_answered: tokio::sync::Mutex::default(),
+            turns: Turns::new(),
             flow: Flow::new(&Limits::default()),
             audit,
             metrics: Metrics::new(),

@@ -25,6 +25,7 @@ mod scale;
 mod scope;
 mod submit;
 mod trace;
+mod turns;
 mod upload;
 mod watch;
 mod write;
@@ -42,6 +43,7 @@ pub(crate) use allocate::FIRST_SERVICE_ADDRESS;
 pub(crate) use delete::{Deletion, FOREGROUND, ORPHAN, Propagation};
 pub(crate) use lifecycle::{Tracking, Writing, metadata_mut};
 pub(crate) use scope::Scope;
+pub(crate) use turns::Turns;
 pub(crate) use write::{Change, Make};
 
 use crate::audit::AuditLog;
@@ -67,6 +69,7 @@ pub struct Api {
     pub(crate) authenticator: Authenticator,
     /// When the store was last asked whether it is there, and whether it was.
     pub(crate) store_answered: tokio::sync::Mutex<Option<(tokio::time::Instant, bool)>>,
+    pub(crate) turns: Turns,
     pub(crate) flow: Flow,
     pub(crate) audit: Option<AuditLog>,
     pub(crate) metrics: Metrics,

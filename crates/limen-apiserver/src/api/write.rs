@@ -153,7 +153,11 @@ impl Api {
     ) -> ApiResult<StoredObject> {
         let key = scope.place().key(name);
         let mut used = HashSet::new();
+        let mut turn = self.turns.enter(&key).await;
         for attempt in 0..ATTEMPTS {
+            if attempt > 0 && turn.is_none() {
+                turn = Some(self.turns.take(&key).await);
+            }
             if attempt >= GUESSES {
                 used = self.used_node_ports(scope).await?;
             }

@@ -10,6 +10,7 @@ use limen_store::{Expect, Store, Txn, WriteOp};
 use serde_json::json;
 
 use crate::server::{Hub, config_map, options, store};
+use crate::trick_store::TrickStore;
 
 #[track_caller]
 fn assert_refused<T>(result: Result<T, Error>, code: u16, reason: &str) -> String {
@@ -269,7 +270,9 @@ async fn node_ports_are_handed_out_once_and_until_there_are_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn patches_at_the_same_time_all_succeed() {
-    let hub = Hub::start().await;
+    let (store, hub) = TrickStore::serve("").await;
+    // While one write waits for the disk, all the others are made from what it replaces.
+    store.slow_down(Duration::from_millis(5));
     let maps: Api<ConfigMap> = Api::namespaced(hub.client.clone(), "default");
     maps.create(&PostParams::default(), &config_map("busy", "value")).await.unwrap();
     let patches = (0..16).map(|number| {

@@ -1,4 +1,4 @@
-//! A store that fails, or keeps the garbage collector waiting, when a test says so.
+//! A store that fails, is slow, or keeps the garbage collector waiting, when a test says so.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +19,8 @@ pub(crate) struct TrickStore {
     /// What it fails at.
     failing: Mutex<Option<Failing>>,
     failures: AtomicUsize,
+    /// How long each write takes at least.
+    delay: Mutex<Duration>,
     /// Whether watches of everything, which only the garbage collector has, tell what they know.
     tells: watch::Sender<bool>,
 }
@@ -51,6 +53,7 @@ impl TrickStore {
             inner: store(folder),
             failing: Mutex::default(),
             failures: AtomicUsize::new(0),
+            delay: Mutex::default(),
             tells,
         }
     }
@@ -58,6 +61,11 @@ impl TrickStore {
     /// Fails at this from now on, or at nothing.
     pub(crate) fn fail(&self, at: Option<Failing>) {
         *self.failing.lock().unwrap() = at;
+    }
+
+    /// Writes as slowly as a busy disk from now on.
+    pub(crate) fn slow_down(&self, delay: Duration) {
+        *self.delay.lock().unwrap() = delay;
     }
 
     /// Waits until it has failed so often.
@@ -110,6 +118,8 @@ impl Store for TrickStore {
             })
         };
         self.check(|failing| matches!(failing, Failing::Updates(prefix) if fails(prefix)))?;
+        let delay = *self.delay.lock().unwrap();
+        tokio::time::sleep(delay).await;
         self.inner.commit(txn).await
     }
 
