@@ -183,15 +183,19 @@ fn release(world: &mut World) {
         if hold["spec"]["release"] == true {
             continue;
         }
-        let spreads = hold["spec"]["reason"] == "PolicyGone";
         for (uid, cluster) in held_by_object(&hold) {
             let Some(root) = world.laws.truth.roots.get_mut(&uid) else { continue };
-            match spreads {
-                true => root.spreads = true,
+            match hold["spec"]["reason"] == "PolicyGone" {
+                // The policy that is gone has no say any more, in nothing.
+                true => root.governed = None,
                 false => drop(root.released.insert(cluster, None)),
             }
         }
         edit_on_hub(world, &key, |hold| hold["spec"]["release"] = json!(true));
+    }
+    let now = world.now();
+    if let Some(hub) = world.servers.get(HUB) {
+        world.laws.truth.look_again(now, hub, None);
     }
 }
 

@@ -66,8 +66,6 @@ pub struct RootTruth {
     /// Clusters whose leaf a person has released from a hold, each with the time at which that
     /// release was used up.
     pub released: BTreeMap<String, Option<u64>>,
-    /// A person has let it spread without its policy.
-    pub spreads: bool,
 }
 
 /// Ground truth.
@@ -148,7 +146,6 @@ impl Truth {
             emptied: None,
             last_known: BTreeSet::new(),
             released: BTreeMap::new(),
-            spreads: false,
         });
         // What was deselected until this very moment counts as deselected up to it.
         root.touch(now, hub);

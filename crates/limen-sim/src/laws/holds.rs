@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::removal::{FLOOR, NAMED};
 use super::{Laws, Scene, root_of};
 use crate::api::Server;
+use crate::selection::policy;
 use crate::truth::RootTruth;
 
 /// How long a hub may take to see a deletion, in milliseconds: watches lag by up to five seconds.
@@ -64,7 +65,8 @@ impl Laws {
             let released = truth.is_released(cluster, scene.now);
             let passes = self.truth.leaving.contains(cluster)
                 || self.is_everyday_deletion(truth)
-                || truth.orphans();
+                || truth.orphans()
+                || self.was_brief(hub, truth);
             let wanted = truth.marked.is_none() && truth.selects(cluster, scene.now, 0);
             let lost = scene.servers.iter().any(|(name, member)| {
                 name != super::HUB
@@ -79,6 +81,14 @@ impl Laws {
                 found.push((4, text));
             }
         }
+    }
+
+    /// Whether the policy that left it no cluster was taken away before every hub has noted it. A
+    /// hub that has not goes by the policy before, which is gone too, and so keeps what is there.
+    fn was_brief(&self, hub: &Server, root: &RootTruth) -> bool {
+        let changed = self.truth.policies_changed.get(&root.key.namespace);
+        let brief = root.emptied.zip(changed).is_some_and(|(from, to)| *to < from + SEEN);
+        brief && policy(hub, &root.key).is_none()
     }
 
     /// Whether a root was deleted by name, together with no more than a person deletes by hand.

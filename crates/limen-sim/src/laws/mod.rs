@@ -151,6 +151,10 @@ pub struct Laws {
     /// When each hub process started.
     pub started: BTreeMap<u32, u64>,
     writers: leadership::Writers,
+    /// When objects of members were created, by uid.
+    created: BTreeMap<String, u64>,
+    /// When a hub sent the deletion of a namespace, by API and name.
+    namespaces_deleted: BTreeMap<(String, String), u64>,
     /// Times of the last writes of hubs to members.
     writes: VecDeque<(u64, String)>,
 }
@@ -275,6 +279,7 @@ impl Laws {
         self.note_jobs(scene);
         self.note_rollouts(scene);
         self.note_releases(scene);
+        self.note_times(scene);
         let own = scene.effect.key.namespace.starts_with("limen-")
             || scene.effect.key.name.starts_with("limen-");
         if !scene.effect.actor.is_hub() || own {

@@ -7,6 +7,9 @@ use crate::api::{Cause, Change, label, uid};
 
 /// The label by which Helm and others mark what they manage.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// How old a listing may be on which a hub deletes a namespace, in milliseconds: answers are up to
+/// five seconds late.
+const LISTED: u64 = 6000;
 
 impl Laws {
     /// An object without the labels of a leaf is nobody's but its cluster's.
@@ -19,6 +22,27 @@ impl Laws {
         }
     }
 
+    pub(super) fn note_times(&mut self, scene: &Scene<'_>) {
+        let key = &scene.effect.key;
+        if scene.effect.change == Change::Created {
+            self.created.insert(subject(scene).to_owned(), scene.now);
+        }
+        if scene.effect.change == Change::Marked && &*key.resource == "namespaces" {
+            let name = (scene.server.to_owned(), key.name.clone());
+            self.namespaces_deleted.insert(name, scene.sent.at);
+        }
+    }
+
+    /// Whether an object came into a namespace after its deletion was decided. No API can be asked
+    /// to delete a namespace only while nothing else is in it.
+    fn came_too_late(&self, scene: &Scene<'_>) -> bool {
+        let name = (scene.server.to_owned(), scene.effect.key.namespace.clone());
+        let (sent, created) =
+            (self.namespaces_deleted.get(&name), self.created.get(subject(scene)));
+        scene.effect.cause == Cause::Namespace
+            && sent.zip(created).is_some_and(|(sent, created)| created + LISTED >= *sent)
+    }
+
     pub(super) fn ownership(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let id = subject(scene).to_owned();
         if scene.effect.change == Change::Created {
@@ -29,7 +53,8 @@ impl Laws {
         let ours = self.truth.ours.contains(&id);
         let mut adopting = false;
         let releasing = self.truth.released.contains(&id) && has_both_labels(before);
-        if !ours && !releasing && !self.truth.adopted.contains(&id) {
+        let excused = releasing || self.came_too_late(scene);
+        if !ours && !excused && !self.truth.adopted.contains(&id) {
             adopting = scene.after().is_some_and(|after| self.may_adopt(scene, before, after));
             if adopting {
                 self.truth.adopted.insert(id.clone());
@@ -41,7 +66,7 @@ impl Laws {
                 };
                 found.push((2, format!("{}{how}: it is foreign", scene.describe(verb))));
             }
-        } else if !ours && !releasing && scene.removes() {
+        } else if !ours && !excused && scene.removes() {
             found.push((
                 2,
                 format!("{}: it was adopted, and must be released", scene.describe("deletes")),

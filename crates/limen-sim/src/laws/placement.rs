@@ -29,7 +29,7 @@ impl Laws {
             let why = "what its root selects cannot be read, and nothing is created meanwhile";
             found.push((6, format!("{}: {why}", scene.describe("creates"))));
         }
-        if root.spreads || root.selects(scene.cluster, scene.now, GRACE) {
+        if root.selects(scene.cluster, scene.now, GRACE) {
             return;
         }
         if root.unaware {
