@@ -4,8 +4,9 @@
 //! own. Members are Limen's API servers in this process, durable like the hub, or real Kubernetes
 //! control planes. All of them share the machine.
 //!
-//! `just bench-federation` runs it; the names `burst`, `one`, `grow` and `real` choose parts, and
-//! `--plot FILE` makes `grow` draw what it found.
+//! `just bench-federation` runs it; the names `burst`, `one`, `grow`, `real` and `wide` choose parts,
+//! and `--plot FILE` makes `grow` draw what it found. `wide` takes ten minutes and some gigabytes,
+//! and runs only if it is named.
 
 mod plot;
 #[path = "../apiserver/process.rs"]
@@ -38,7 +39,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
-    let all = !["burst", "one", "grow", "real"].into_iter().any(has);
+    let all = !["burst", "one", "grow", "real", "wide"].into_iter().any(has);
     report::machine();
     if all || has("burst") {
         burst().await?;
@@ -57,6 +58,9 @@ async fn main() -> Result<()> {
     }
     if all || has("real") {
         real().await?;
+    }
+    if has("wide") {
+        wide().await?;
     }
     Ok(())
 }
@@ -185,6 +189,48 @@ async fn grow() -> Result<Vec<Point>> {
         at_rest(&rig, &format!("{members} members x {roots} roots")).await?;
     }
     Ok(points)
+}
+
+/// A large federation: what a leaf takes in memory, and what a restart takes.
+async fn wide() -> Result<()> {
+    const MEMBERS: usize = 200;
+    let columns = ["roots", "leaves/s", "resident memory of the hub", "for each leaf since joined"];
+    let mut rig = Rig::in_process(MEMBERS).await?;
+    let joined = resident_megabytes(rig.process)?;
+    table(&format!("{MEMBERS} members, {joined:.0} MB without roots"), &columns);
+    let (mut roots, mut last) = (0, 0.0);
+    for step in [500, 500, 1000] {
+        let rate = spread(&mut rig, &format!("wide{roots}x"), step).await?;
+        roots += step;
+        settle(&rig.hub).await?;
+        last = resident_megabytes(rig.process)?;
+        let leaf = (last - joined) * 1024.0 / rig::count(roots * MEMBERS);
+        row(&[
+            roots.to_string(),
+            format!("{rate:.0}"),
+            format!("{last:.0} MB"),
+            format!("{leaf:.2} KB"),
+        ]);
+    }
+    at_rest(&rig, &format!("{MEMBERS} members x {roots} roots")).await?;
+    let start = Instant::now();
+    rig.restart().await?;
+    let ready = start.elapsed();
+    one(&mut rig, "after-restart", &[rig.hub.clone()]).await?;
+    let first = start.elapsed();
+    settle(&rig.hub).await?;
+    let memory = resident_megabytes(rig.process)?;
+    table(
+        "Started again",
+        &["until it answers", "until a new Ingress is in all members", "CPU", "resident memory"],
+    );
+    row(&[
+        format!("{:.2} s", ready.as_secs_f64()),
+        format!("{:.1} s", first.as_secs_f64()),
+        format!("{:.0} s", cpu_seconds(rig.process)?),
+        format!("{memory:.0} MB, before it {last:.0} MB"),
+    ]);
+    Ok(())
 }
 
 /// How long a small durable write to the disk takes by itself: every leaf waits for several.

@@ -28,7 +28,8 @@ pub(crate) struct Rig {
     /// The APIs of the members, for whoever writes to them without the hub.
     pub(crate) direct: Vec<ObjectApi>,
     pub(crate) process: u32,
-    _hub: (Child, TempDir),
+    child: Child,
+    folder: TempDir,
     _members: Vec<ApiServer>,
     held: Vec<Watched>,
 }
@@ -61,22 +62,7 @@ impl Rig {
 
     async fn with(members: Vec<ApiServer>, configs: Vec<(Config, Vec<u8>)>) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let binary = env::var_os("LIMEN").unwrap_or_else(|| env!("CARGO_BIN_EXE_limen").into());
-        let mut process = Command::new(binary)
-            .args(["hub", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(folder.path())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let output = process.stdout.take().context("the output is a pipe")?;
-        let mut lines = BufReader::new(output).lines();
-        let said = lines.next_line().await?.unwrap_or_default();
-        ensure!(said.starts_with("The hub is ready"), "{said}");
-        // What it says later must not fill the pipe.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-
-        let (config, _) = read(&folder.path().join("kubeconfig")).await?;
-        let client = Client::try_from(config)?;
+        let (process, client) = start(folder.path()).await?;
         let hub = ObjectApi::new(client.clone());
         // The hub makes its own kinds after it is ready; joining needs the last of them.
         let types =
@@ -103,10 +89,19 @@ impl Rig {
             held.push(Watched { names: HashSet::new(), seen });
         }
         let id = process.id().context("the hub runs")?;
-        let _hub = (process, folder);
-        let rig = Self { hub, direct, process: id, _hub, _members: members, held };
+        let rig =
+            Self { hub, direct, process: id, child: process, folder, _members: members, held };
         settle(&rig.hub).await?;
         Ok(rig)
+    }
+
+    /// Kills the hub and starts it on what it left.
+    pub(crate) async fn restart(&mut self) -> Result<()> {
+        self.child.kill().await?;
+        let (process, client) = start(self.folder.path()).await?;
+        self.process = process.id().context("the hub runs")?;
+        (self.child, self.hub) = (process, ObjectApi::new(client));
+        Ok(())
     }
 
     pub(crate) fn members(&self) -> usize {
@@ -144,6 +139,25 @@ impl Rig {
     }
 }
 
+/// Starts a hub in a folder and waits until it answers.
+async fn start(folder: &Path) -> Result<(Child, Client)> {
+    let binary = env::var_os("LIMEN").unwrap_or_else(|| env!("CARGO_BIN_EXE_limen").into());
+    let mut process = Command::new(binary)
+        .args(["hub", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(folder)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let output = process.stdout.take().context("the output is a pipe")?;
+    let mut lines = BufReader::new(output).lines();
+    let said = lines.next_line().await?.unwrap_or_default();
+    ensure!(said.starts_with("The hub is ready"), "{said}");
+    // What it says later must not fill the pipe.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    let (config, _) = read(&folder.join("kubeconfig")).await?;
+    Ok((process, Client::try_from(config)?))
+}
+
 async fn read(kubeconfig: &Path) -> Result<(Config, Vec<u8>)> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let cluster = kubeconfig.clusters.first().and_then(|named| named.cluster.clone());
@@ -168,7 +182,11 @@ pub(crate) fn ingress(name: &str) -> Value {
             "backend": {"service": {"name": "web", "port": {"number": 80}}}}]}}]}})
 }
 
+pub(crate) fn rate(many: usize, time: Duration) -> f64 {
+    count(many) / time.as_secs_f64()
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts of leaves are far below 2^52")]
-pub(crate) fn rate(count: usize, time: Duration) -> f64 {
-    count as f64 / time.as_secs_f64()
+pub(crate) fn count(many: usize) -> f64 {
+    many as f64
 }
