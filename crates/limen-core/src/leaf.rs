@@ -1,6 +1,8 @@
 //! What a leaf looks like: the template without what belongs to the hub or to the member, with
 //! the marks by which Limen knows its own.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::federated::{Federated, Kind, ObjectId};
@@ -30,7 +32,7 @@ pub struct Leaf {
     /// The object to apply.
     pub object: Value,
     /// A hash of it.
-    pub hash: String,
+    pub hash: Arc<str>,
     /// Fields that another controller in the member is to own, as JSON pointers; the object does
     /// not have them.
     pub handed_over: Vec<String>,
@@ -74,7 +76,7 @@ pub(crate) fn finish(
     let metadata = &mut object["metadata"];
     set(metadata, "labels", HUB_LABEL, hub);
     set(metadata, "labels", ROOT_LABEL, &federated.root_uid);
-    let hash = hash(&object);
+    let hash: Arc<str> = hash(&object).into();
     set(&mut object["metadata"], "annotations", HASH_ANNOTATION, &hash);
     Leaf { object, hash, handed_over: handed_over.to_vec() }
 }

@@ -1,6 +1,7 @@
 //! Which members a root is placed in, and why.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::federated::Placement;
 use crate::selector::Labels;
@@ -13,7 +14,7 @@ pub struct ClusterFacts {
 }
 
 /// The members, by name.
-pub type Clusters = BTreeMap<String, ClusterFacts>;
+pub type Clusters = BTreeMap<Arc<str>, ClusterFacts>;
 
 /// Whether one member is selected, and why or why not.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use crate::placement::Clusters;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The leaf of each selected member. Members with equal leaves share one.
-    pub leaves: BTreeMap<String, Arc<Leaf>>,
+    pub leaves: BTreeMap<Arc<str>, Arc<Leaf>>,
     /// Members whose overrides cannot be applied: they keep what they have.
-    pub refused: BTreeMap<String, OverrideError>,
+    pub refused: BTreeMap<Arc<str>, OverrideError>,
 }
 
 /// An override that does not fit its template.
@@ -38,7 +38,7 @@ pub fn plan(
     federated: &Federated,
     clusters: &Clusters,
     hub: &str,
-    handed_over: &BTreeMap<String, Vec<String>>,
+    handed_over: &BTreeMap<Arc<str>, Vec<String>>,
 ) -> Plan {
     let base = leaf::shape(federated);
     let mut plan = Plan::default();
@@ -58,7 +58,7 @@ pub fn plan(
             Ok(Arc::new(leaf::finish(object, federated, hub, fields)))
         });
         match leaf {
-            Ok(leaf) => drop(plan.leaves.insert(name.clone(), Arc::clone(leaf))),
+            Ok(leaf) => drop(plan.leaves.insert(Arc::clone(name), Arc::clone(leaf))),
             Err(error) => drop(plan.refused.insert(name.clone(), error.clone())),
         }
     }

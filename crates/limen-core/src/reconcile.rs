@@ -1,5 +1,7 @@
 //! What to do about one leaf in one member.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::federated::OnConflict;
@@ -16,15 +18,15 @@ pub use management::OtherManager;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Its uid, which a deletion names so that nothing newer is hit.
-    pub uid: String,
+    pub uid: Box<str>,
     /// Its version.
-    pub resource_version: String,
+    pub resource_version: Box<str>,
     /// The hub that it is a leaf of.
-    pub hub: Option<String>,
+    pub hub: Option<Arc<str>>,
     /// The root that it is a leaf of.
-    pub root_uid: Option<String>,
+    pub root_uid: Option<Arc<str>>,
     /// What it was last made to look like.
-    pub applied: Option<String>,
+    pub applied: Option<Arc<str>>,
     /// A hash of all that is not status or bookkeeping of the server.
     pub fingerprint: u64,
     /// It is being deleted.
@@ -152,10 +154,10 @@ pub fn decide(wanted: &Wanted<'_>, held: Option<&Held>, hub: &str) -> Action {
 
 /// Action for a foreign object in the place of a desired leaf.
 fn about_foreign(held: &Held, on_conflict: OnConflict, hub: &str) -> Action {
-    let other_hub = held.hub.as_ref().filter(|other| *other != hub);
+    let other_hub = held.hub.as_deref().filter(|other| *other != hub);
     match (on_conflict, other_hub, &held.manager) {
         (OnConflict::Share, ..) => Action::Keep,
-        (_, Some(other), _) => Action::Refuse(Refusal::OtherHub(other.clone())),
+        (_, Some(other), _) => Action::Refuse(Refusal::OtherHub(other.to_owned())),
         (OnConflict::Abort, ..) => Action::Refuse(Refusal::Foreign),
         (OnConflict::Adopt, None, Some(manager)) => {
             Action::Refuse(Refusal::Managed(manager.clone()))
@@ -181,13 +183,25 @@ impl Held {
         self.root_uid.as_deref().filter(|_| self.hub.as_deref() == Some(hub))
     }
 
+    /// Shares the texts that a member's leaves have in common, instead of a copy for each.
+    pub fn share(&mut self, hub: &Arc<str>, root_uid: Option<&Arc<str>>, hash: Option<&Arc<str>>) {
+        let share = |own: &mut Option<Arc<str>>, common: Option<&Arc<str>>| {
+            if own.as_ref() == common {
+                *own = common.cloned();
+            }
+        };
+        share(&mut self.hub, Some(hub));
+        share(&mut self.root_uid, root_uid);
+        share(&mut self.applied, hash);
+    }
+
     /// What decisions need of an object.
     pub fn of(object: &Value) -> Self {
         let metadata = &object["metadata"];
-        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let text = |value: &Value| value.as_str().map(Arc::from);
         Self {
-            uid: text(&metadata["uid"]).unwrap_or_default(),
-            resource_version: text(&metadata["resourceVersion"]).unwrap_or_default(),
+            uid: metadata["uid"].as_str().unwrap_or_default().into(),
+            resource_version: metadata["resourceVersion"].as_str().unwrap_or_default().into(),
             hub: text(&metadata["labels"][HUB_LABEL]),
             root_uid: text(&metadata["labels"][ROOT_LABEL]),
             applied: text(&metadata["annotations"][HASH_ANNOTATION]),

@@ -6,6 +6,7 @@
 //! change that every member refuses stays in the first wave.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::federated::Placement;
 use crate::placement::Clusters;
@@ -38,7 +39,7 @@ pub fn wave_of(waves: &[Wave], name: &str, clusters: &Clusters) -> usize {
 pub fn open_wave(
     waves: &[Wave],
     clusters: &Clusters,
-    progress: &BTreeMap<String, Progress>,
+    progress: &BTreeMap<Arc<str>, Progress>,
 ) -> usize {
     let is_done = |wave: usize| {
         let mut done = false;
@@ -69,7 +70,7 @@ mod tests {
         };
         let waves = [named(&["a", "b"]), named(&["c"])];
         let clusters: Clusters =
-            ["a", "b", "c", "d"].map(|name| (name.to_owned(), ClusterFacts::default())).into();
+            ["a", "b", "c", "d"].map(|name| (name.into(), ClusterFacts::default())).into();
         for (states, open) in [
             ([NotDone, NotDone, NotDone, NotDone], 0),
             ([Done, NotDone, NotDone, NotDone], 0),
@@ -79,7 +80,7 @@ mod tests {
             ([Done, Done, Done, NotDone], 2),
             ([NotDone, Done, Done, Done], 0),
         ] {
-            let names = ["a", "b", "c", "d"].map(str::to_owned);
+            let names = ["a", "b", "c", "d"].map(Arc::from);
             let progress = names.into_iter().zip(states).collect();
             assert_eq!(open_wave(&waves, &clusters, &progress), open, "{states:?}");
         }
@@ -89,8 +90,8 @@ mod tests {
     #[test]
     fn a_wave_that_selects_no_member_is_not_done() {
         let nobody = Wave { clusters: Placement::Clusters(vec!["x".to_owned()]) };
-        let clusters: Clusters = [("a".to_owned(), ClusterFacts::default())].into();
-        let progress = [("a".to_owned(), Progress::NotDone)].into();
+        let clusters: Clusters = [("a".into(), ClusterFacts::default())].into();
+        let progress = [("a".into(), Progress::NotDone)].into();
         assert_eq!(open_wave(&[nobody], &clusters, &progress), 0);
     }
 }

@@ -18,6 +18,8 @@ use serde_json::Value;
 pub(crate) struct Root {
     /// The object on the hub, as last observed.
     pub(crate) object: Arc<Value>,
+    /// Its uid, which all its leaves share.
+    uid: Arc<str>,
     /// Its meaning, or the error that keeps every leaf as it is.
     pub(crate) federated: Result<Arc<Federated>, String>,
     /// The leaves that members shall hold.
@@ -113,6 +115,7 @@ pub(crate) struct Draft {
 impl Root {
     pub(crate) fn new(object: Arc<Value>, federated: Result<Arc<Federated>, String>) -> Self {
         Self {
+            uid: uid(&object),
             object,
             federated,
             plan: Plan::default(),
@@ -140,7 +143,7 @@ impl Root {
     }
 
     pub(crate) fn uid(&self) -> &str {
-        self.object["metadata"]["uid"].as_str().unwrap_or_default()
+        &self.uid
     }
 
     pub(crate) fn has_finalizer(&self) -> bool {
@@ -166,6 +169,9 @@ impl Root {
     /// Takes a newer version of the object.
     pub(crate) fn renew(&mut self, object: Arc<Value>) {
         self.orphaned |= finalizers(&object).any(|finalizer| finalizer == "orphan");
+        if object["metadata"]["uid"] != *self.uid {
+            self.uid = uid(&object);
+        }
         self.object = object;
     }
 
@@ -191,7 +197,7 @@ impl Root {
     /// A desired leaf of this root.
     pub(crate) fn desire(&self, desired: Desired) -> DesiredLeaf {
         DesiredLeaf {
-            root_uid: self.uid().into(),
+            root_uid: self.uid.clone(),
             replaces: None,
             revision: self.revision(),
             desired,
@@ -300,6 +306,10 @@ impl Root {
         report.state == Some(LeafState::Synced)
             && (report.applied.as_ref() == Some(&planned.hash) || report.held_for.is_none())
     }
+}
+
+fn uid(object: &Value) -> Arc<str> {
+    object["metadata"]["uid"].as_str().unwrap_or_default().into()
 }
 
 fn finalizers(object: &Value) -> impl Iterator<Item = &str> {

@@ -74,7 +74,7 @@ pub(crate) fn memory(recorded: &str) -> Memory {
     let name = |leaf: &Value| Some(Arc::from(leaf["cluster"].as_str()?));
     let names = |value: &Value| {
         let names = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-        names.map(str::to_owned).collect()
+        names.map(Arc::from).collect()
     };
     let holds = |leaf: &&Value| {
         matches!(leaf["state"].as_str(), Some("Synced" | "Held" | "Deleting" | "Waiting"))
@@ -152,7 +152,7 @@ pub(crate) fn report(
         "conditions": conditions,
         "governed": root.memory.governed.as_ref().map(|governed| GovernedBy {
             policy: governed.policy.clone(),
-            clusters: governed.placed.iter().cloned().collect(),
+            clusters: governed.placed.iter().map(ToString::to_string).collect(),
         }),
         "clusters": clusters});
     if let Some(fate) = root.memory.on_delete {

@@ -97,7 +97,7 @@ pub struct Report {
     /// Whether that status is about the leaf as it shall be.
     pub current: bool,
     /// The hash of the leaf that the member holds, when it is synced and as that leaf says.
-    pub applied: Option<String>,
+    pub applied: Option<Arc<str>>,
     /// The leaf was adopted, not created.
     pub adopted: bool,
 }

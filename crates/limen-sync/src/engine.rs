@@ -111,7 +111,7 @@ impl Engine {
     ) -> Self {
         Self {
             api: api.with_fence(options.fence.clone()),
-            leaves: Leaves::new(options.hub.clone()),
+            leaves: Leaves::new(&options.hub),
             options,
             events,
             started: Instant::now(),

@@ -44,7 +44,7 @@ struct Entry {
 
 /// Everything about the leaves of one member.
 pub(crate) struct Leaves {
-    hub: String,
+    hub: Arc<str>,
     /// The epoch of the hub's permit.
     epoch: Option<u64>,
     desired: BTreeMap<Arc<ObjectId>, DesiredLeaf>,
@@ -69,9 +69,9 @@ pub(crate) struct Leaves {
 }
 
 impl Leaves {
-    pub(crate) fn new(hub: String) -> Self {
+    pub(crate) fn new(hub: &str) -> Self {
         Self {
-            hub,
+            hub: hub.into(),
             epoch: None,
             desired: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -192,7 +192,14 @@ impl Leaves {
         if by_us && self.is_known(id, object) {
             return self.settle(id);
         }
-        let held = Held::of(object);
+        let mut held = Held::of(object);
+        let desired = self.desired.get(id);
+        let leaf = desired.and_then(DesiredLeaf::leaf);
+        held.share(
+            &self.hub,
+            desired.map(|desired| &desired.root_uid),
+            leaf.map(|leaf| &leaf.hash),
+        );
         let before = self.held.get(id);
         let answer = matches!(source, Source::Read | Source::Apply);
         if source != Source::List && before.is_some_and(|before| newer(&before.held, &held))
@@ -200,8 +207,7 @@ impl Leaves {
         {
             return;
         }
-        let desired = self.desired.get(id).and_then(DesiredLeaf::leaf);
-        let leaf = desired.filter(|leaf| held.applied.as_deref() == Some(&leaf.hash));
+        let leaf = leaf.filter(|leaf| held.applied.as_ref() == Some(&leaf.hash));
         let drift = leaf.map_or(Vec::new(), |leaf| differences(&leaf.object, object, NAMED));
         // What the member itself makes of a leaf is how that leaf looks there.
         let settled = match leaf {
@@ -238,7 +244,7 @@ impl Leaves {
     fn settle(&mut self, id: &Arc<ObjectId>) {
         let Some(entry) = self.held.get_mut(id) else { return };
         match self.desired.get(id).and_then(DesiredLeaf::leaf) {
-            Some(leaf) if entry.held.applied.as_deref() == Some(&leaf.hash) => {
+            Some(leaf) if entry.held.applied.as_ref() == Some(&leaf.hash) => {
                 entry.settled = Some(entry.held.fingerprint);
             }
             _ => entry.drift.clear(),
@@ -258,8 +264,8 @@ impl Leaves {
     pub(crate) fn is_known(&self, id: &ObjectId, object: &Value) -> bool {
         let metadata = &object["metadata"];
         self.held.get(id).is_some_and(|entry| {
-            metadata["uid"] == entry.held.uid
-                && metadata["resourceVersion"] == entry.held.resource_version
+            metadata["uid"] == *entry.held.uid
+                && metadata["resourceVersion"] == *entry.held.resource_version
         })
     }
 
@@ -273,7 +279,7 @@ impl Leaves {
     pub(crate) fn deleted(&mut self, id: &ObjectId, object: &Value) {
         let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
         let gone = number(object["metadata"]["resourceVersion"].as_str());
-        let known = self.held.get(id).map(|entry| entry.held.resource_version.as_str());
+        let known = self.held.get(id).map(|entry| &*entry.held.resource_version);
         if number(known).zip(gone).is_none_or(|(known, gone)| known <= gone) {
             self.held.remove(id);
         }
@@ -401,13 +407,13 @@ impl Leaves {
 
     /// The uid of what is held.
     pub(crate) fn uid(&self, id: &ObjectId) -> Option<&str> {
-        self.held.get(id).map(|entry| entry.held.uid.as_str())
+        self.held.get(id).map(|entry| &*entry.held.uid)
     }
 
     /// The version of what is held, for a write that is decided on it.
     pub(crate) fn version(&self, id: &ObjectId) -> Option<Precondition> {
         let Held { uid, resource_version, .. } = &self.held.get(id)?.held;
-        Some(Precondition { uid: uid.clone(), resource_version: resource_version.clone() })
+        Some(Precondition { uid: (**uid).into(), resource_version: (**resource_version).into() })
     }
 
     /// Whether what is held was adopted.

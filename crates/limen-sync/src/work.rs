@@ -236,7 +236,7 @@ fn is_ours(object: &Value, hub: &str) -> bool {
 
 fn version_of(object: &Value) -> Precondition {
     let Held { uid, resource_version, .. } = Held::of(object);
-    Precondition { uid, resource_version }
+    Precondition { uid: uid.into(), resource_version: resource_version.into() }
 }
 
 async fn place(
@@ -258,7 +258,7 @@ async fn place(
     }
     let Some(found) = api.get(id).await? else { return Ok(Outcome::MustWait) };
     let held = Held::of(&found);
-    let applied_before = held.applied.as_deref() == Some(&leaf.hash);
+    let applied_before = held.applied.as_ref() == Some(&leaf.hash);
     let drift = match applied_before {
         true => differences(&leaf.object, &found, NAMED),
         false => Vec::new(),
@@ -369,7 +369,7 @@ mod tests {
         let version = Precondition { uid: "leaf".to_owned(), resource_version: "1".to_owned() };
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "web", "namespace": "default"}});
-        let leaf = Leaf { object, hash: "hash".to_owned(), handed_over: Vec::new() };
+        let leaf = Leaf { object, hash: "hash".into(), handed_over: Vec::new() };
         let on_conflict = limen_core::federated::OnConflict::Abort;
         let desired = Desired::Leaf { leaf: leaf.into(), on_conflict, create: true };
         let desired = DesiredLeaf { root_uid: "root".into(), replaces: None, revision: 2, desired };

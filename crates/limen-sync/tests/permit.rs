@@ -211,7 +211,7 @@ fn object(root: &str) -> Value {
 
 fn wanted(on_conflict: OnConflict) -> Desired {
     let (object, hash) = (object("root"), "hash".to_owned());
-    let leaf = Arc::new(Leaf { object, hash, handed_over: Vec::new() });
+    let leaf = Arc::new(Leaf { object, hash: hash.into(), handed_over: Vec::new() });
     Desired::Leaf { leaf, on_conflict, create: true }
 }
 

@@ -13,7 +13,7 @@ fn native_kind(name: &str) -> Arc<Kind> {
 }
 
 fn clusters(names: &[&str]) -> Clusters {
-    names.iter().map(|&name| (name.to_owned(), ClusterFacts::default())).collect()
+    names.iter().map(|&name| (name.into(), ClusterFacts::default())).collect()
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn the_three_objects_of_the_seed_give_5_and_10_replicas() {
     let replicas: Vec<_> = plan
         .leaves
         .iter()
-        .map(|(name, leaf)| (name.as_str(), leaf.object["spec"]["replicas"].clone()))
+        .map(|(name, leaf)| (&**name, leaf.object["spec"]["replicas"].clone()))
         .collect();
     assert_eq!(replicas, [("cluster1", json!(5)), ("cluster2", json!(10))]);
     assert_eq!(plan.leaves["cluster1"].object["metadata"]["name"], "frontend");

@@ -5,6 +5,7 @@
 //! governed keeps its last placement until a policy governs it again, or a person releases it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How a root was governed when its leaves were last applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct Governed {
     /// The policy.
     pub policy: String,
     /// The members that it placed the root in.
-    pub placed: BTreeSet<String>,
+    pub placed: BTreeSet<Arc<str>>,
 }
 
 /// Where a root goes, as far as policies are concerned.
@@ -23,7 +24,7 @@ pub enum Governance {
     /// Where it was: its policy is gone, and without it these members would be added.
     Kept {
         /// Members that would be added.
-        gaining: BTreeSet<String>,
+        gaining: BTreeSet<Arc<str>>,
     },
 }
 
@@ -32,13 +33,13 @@ pub enum Governance {
 pub fn governance(
     before: Option<&Governed>,
     governed: bool,
-    selected: &BTreeSet<String>,
+    selected: &BTreeSet<Arc<str>>,
     released: bool,
 ) -> Governance {
     let Some(before) = before.filter(|_| !governed && !released) else {
         return Governance::Current;
     };
-    let gaining: BTreeSet<String> = selected.difference(&before.placed).cloned().collect();
+    let gaining: BTreeSet<Arc<str>> = selected.difference(&before.placed).cloned().collect();
     match gaining.is_empty() {
         true => Governance::Current,
         false => Governance::Kept { gaining },
@@ -49,8 +50,8 @@ pub fn governance(
 mod tests {
     use super::*;
 
-    fn set(names: &[&str]) -> BTreeSet<String> {
-        names.iter().map(|&name| name.to_owned()).collect()
+    fn set(names: &[&str]) -> BTreeSet<Arc<str>> {
+        names.iter().map(|&name| name.into()).collect()
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn federated(api_version: &str, kind: &str, template: Value) -> Federated {
 }
 
 fn clusters(names: &[&str]) -> Clusters {
-    names.iter().map(|&name| (name.to_owned(), ClusterFacts::default())).collect()
+    names.iter().map(|&name| (name.into(), ClusterFacts::default())).collect()
 }
 
 fn patch(operations: Value) -> Patch {
@@ -68,7 +68,7 @@ fn a_leaf_has_what_the_person_wrote_and_nothing_of_the_hub() {
             "metadata": {
                 "name": "web", "namespace": "default",
                 "labels": {"app": "web", HUB_LABEL: "hub-1", ROOT_LABEL: "u-1"},
-                "annotations": {HASH_ANNOTATION: leaf.hash},
+                "annotations": {HASH_ANNOTATION: *leaf.hash},
             },
             "spec": {"ports": [{"port": 80}], "selector": {"app": "web"}},
         })
@@ -116,7 +116,7 @@ fn an_override_that_does_not_fit_leaves_its_member_as_it_is() {
             patch: patch(json!([operation])),
         }];
         let plan = plan(&deployment, &clusters(&["a", "b"]), "hub", &BTreeMap::new());
-        assert_eq!(plan.leaves.keys().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(plan.leaves.keys().map(|name| &**name).collect::<Vec<_>>(), ["a"]);
         let error = plan.refused["b"].to_string();
         assert!(error.contains(reason), "{error}");
     }
@@ -143,7 +143,7 @@ fn handed_over_fields_are_left_out_of_the_leaves_of_their_members_only() {
         patch: patch(json!([{"op": "replace", "path": "/spec/replicas", "value": 10}])),
     }];
     let fields = vec!["/spec/replicas".to_owned()];
-    let handed_over = BTreeMap::from([("b".to_owned(), fields.clone())]);
+    let handed_over = BTreeMap::from([("b".into(), fields.clone())]);
     let plan = plan(&deployment, &clusters(&["a", "b", "c"]), "hub", &handed_over);
     let spec = |name: &str| plan.leaves[name].object["spec"].clone();
     assert_eq!(spec("a"), json!({"replicas": 10, "paused": false}));

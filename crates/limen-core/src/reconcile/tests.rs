@@ -5,16 +5,16 @@ use super::*;
 const HUB: &str = "hub-1";
 
 fn leaf() -> Leaf {
-    Leaf { object: json!({"spec": {"a": 1}}), hash: "h1".to_owned(), handed_over: Vec::new() }
+    Leaf { object: json!({"spec": {"a": 1}}), hash: "h1".into(), handed_over: Vec::new() }
 }
 
 fn held(hub: Option<&str>) -> Held {
     Held {
-        uid: "u".to_owned(),
-        resource_version: "1".to_owned(),
-        hub: hub.map(str::to_owned),
-        root_uid: hub.map(|_| "root".to_owned()),
-        applied: hub.map(|_| "h1".to_owned()),
+        uid: "u".into(),
+        resource_version: "1".into(),
+        hub: hub.map(Into::into),
+        root_uid: hub.map(|_| "root".into()),
+        applied: hub.map(|_| "h1".into()),
         fingerprint: 7,
         deleting: false,
         adopted: false,
@@ -68,7 +68,7 @@ fn a_leaf_is_written_only_when_something_would_change() {
     assert_eq!(decide(&wanted(&leaf, adopt, Some(7)), Some(&ours), HUB), Action::Keep);
     assert_eq!(decide(&wanted(&leaf, adopt, None), Some(&ours), HUB), Action::Keep);
     assert_eq!(decide(&wanted(&leaf, adopt, Some(8)), Some(&ours), HUB), Action::Update);
-    let older = Held { applied: Some("h0".to_owned()), ..ours.clone() };
+    let older = Held { applied: Some("h0".into()), ..ours.clone() };
     assert_eq!(decide(&wanted(&leaf, adopt, Some(7)), Some(&older), HUB), Action::Update);
     let going = Held { deleting: true, ..ours };
     assert_eq!(decide(&wanted(&leaf, adopt, Some(7)), Some(&going), HUB), Action::Wait);
@@ -130,7 +130,7 @@ fn an_object_in_a_list_is_the_same_without_its_type() {
 #[test]
 fn a_leaf_of_another_root_is_refused_unless_it_is_replaced() {
     let leaf = leaf();
-    let other = Held { root_uid: Some("before".to_owned()), ..held(Some(HUB)) };
+    let other = Held { root_uid: Some("before".into()), ..held(Some(HUB)) };
     let refused = Action::Refuse(Refusal::OtherRoot("before".to_owned()));
     for on_conflict in
         [OnConflict::Adopt, OnConflict::AdoptNamed, OnConflict::Abort, OnConflict::Share]
@@ -201,7 +201,7 @@ fn a_leaf_that_must_not_be_created_is_kept_where_it_is() {
         contained: true,
     };
     let ours = held(Some(HUB));
-    let older = Held { applied: Some("h0".to_owned()), ..ours.clone() };
+    let older = Held { applied: Some("h0".into()), ..ours.clone() };
     let going = Held { deleting: true, ..ours.clone() };
     assert_eq!(decide(&keeping, None, HUB), Action::Keep);
     assert_eq!(decide(&keeping, Some(&ours), HUB), Action::Keep);

@@ -105,7 +105,7 @@ impl Federation {
         match self.members.get_mut(name) {
             None => {
                 self.members.insert(name.clone(), Member::new(cluster));
-                self.clusters.insert(name.to_string(), facts);
+                self.clusters.insert(name.clone(), facts);
                 self.all_dirty();
             }
             Some(member) => {
@@ -129,7 +129,7 @@ impl Federation {
                 let relabelled = member.facts != facts || leaving(member) != before;
                 member.facts = facts.clone();
                 if relabelled {
-                    self.clusters.insert(name.to_string(), facts);
+                    self.clusters.insert(name.clone(), facts);
                     self.all_dirty();
                 }
             }

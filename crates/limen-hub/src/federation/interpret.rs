@@ -173,20 +173,21 @@ impl Federation {
         federated: &mut Federated,
         released: bool,
     ) -> Option<BTreeSet<Arc<str>>> {
-        let selects = |(name, facts): (&String, &limen_core::placement::ClusterFacts)| {
+        let selects = |(name, facts): (&Arc<str>, &limen_core::placement::ClusterFacts)| {
             federated.placement.selects(name, facts).then(|| name.clone())
         };
-        let selected: BTreeSet<String> = self.clusters.iter().filter_map(selects).collect();
+        let selected: BTreeSet<Arc<str>> = self.clusters.iter().filter_map(selects).collect();
         let before = root.memory.governed.as_ref();
         match governance(before, root.policy.is_some(), &selected, released) {
             Governance::Current => None,
             Governance::Kept { gaining } => {
-                let placed = before.map(|before| before.placed.iter().cloned().collect());
+                let placed =
+                    before.map(|before| before.placed.iter().map(ToString::to_string).collect());
                 federated.placement = Placement::Clusters(placed.unwrap_or_default());
                 if let Some(on_delete) = root.memory.on_delete {
                     federated.on_delete = on_delete;
                 }
-                Some(gaining.into_iter().map(Arc::from).collect())
+                Some(gaining)
             }
         }
     }

@@ -385,13 +385,13 @@ impl Federation {
         }
         let nothing = Value::Null;
         let planned = root.plan.leaves.iter().map(|(name, leaf)| {
-            let report = root.reports.get(name.as_str());
+            let report = root.reports.get(name);
             let status = LeafStatus {
                 cluster: name,
                 status: report.and_then(|report| report.status.as_deref()).unwrap_or(&nothing),
                 current: report.is_some_and(|report| report.current),
             };
-            let away = self.members.get(name.as_str()).is_some_and(Member::away);
+            let away = self.members.get(name).is_some_and(Member::away);
             let done =
                 root.applied(name) && available(&federated.leaf.kind, &leaf.object["spec"], status);
             let progress = match (away, done) {

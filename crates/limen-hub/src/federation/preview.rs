@@ -109,14 +109,14 @@ impl Federation {
         root.reports.remove(cluster);
         root.memory.holders.remove(cluster);
         let Some((object, held)) = object.map(|object| (object, Held::of(object))) else { return };
-        let (Some(root_uid), true) = (held.root_uid, held.hub.as_ref() == Some(&hub)) else {
+        let (Some(root_uid), true) = (held.root_uid, held.hub.as_deref() == Some(&*hub)) else {
             return;
         };
         let observed = object["status"]["observedGeneration"].as_i64();
         let current =
             observed.is_none_or(|seen| Some(seen) >= object["metadata"]["generation"].as_i64());
         let status = Some(Arc::new(object["status"].clone()));
-        root.reports.insert(cluster.into(), report(root_uid.into(), held.applied, status, current));
+        root.reports.insert(cluster.into(), report(root_uid, held.applied, status, current));
     }
 
     /// Plans a root that was listed.
@@ -229,7 +229,7 @@ fn step(desired: Desired, replaces: Option<Arc<str>>) -> Step {
 
 fn report(
     root_uid: Arc<str>,
-    applied: Option<String>,
+    applied: Option<Arc<str>>,
     status: Option<Arc<Value>>,
     current: bool,
 ) -> Report {

@@ -4,6 +4,7 @@
 //! workload, and nothing is sent there while that is not known. Elsewhere the count of the root holds.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use limen_core::federated::ObjectId;
 use serde_json::Value;
@@ -86,13 +87,13 @@ impl Federation {
     }
 
     /// The fields of a leaf that belong to another controller, by member.
-    pub(super) fn handed_over(&self, leaf: &ObjectId) -> BTreeMap<String, Vec<String>> {
+    pub(super) fn handed_over(&self, leaf: &ObjectId) -> BTreeMap<Arc<str>, Vec<String>> {
         let mut fields = BTreeMap::new();
         let scalers = self.scaling.scalers.get(leaf).into_iter().flatten();
         for root in scalers.filter_map(|id| self.roots.get(id)) {
             for (name, report) in &root.reports {
                 if report.held_for.as_deref() == Some(root.uid()) {
-                    fields.insert(name.to_string(), vec![REPLICAS.to_owned()]);
+                    fields.insert(name.clone(), vec![REPLICAS.to_owned()]);
                 }
             }
         }

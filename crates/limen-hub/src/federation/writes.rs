@@ -116,8 +116,8 @@ impl Federation {
     /// Whether a root with a record waits for members to say what they hold.
     fn is_guessing(&self, root: &Root) -> bool {
         let Ok(federated) = &root.federated else { return false };
-        let unknown = |name: &String| {
-            let member = self.members.get(name.as_str());
+        let unknown = |name: &Arc<str>| {
+            let member = self.members.get(name);
             member.is_some_and(|member| !member.away() && !member.knows(&federated.leaf.kind))
         };
         root.written_report.is_some() && root.plan.leaves.keys().any(unknown)

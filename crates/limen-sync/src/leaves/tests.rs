@@ -11,7 +11,7 @@ fn id() -> Arc<ObjectId> {
 
 fn desired(hash: &str) -> Option<DesiredLeaf> {
     let object = json!({"spec": {"size": "one"}});
-    let leaf = Arc::new(Leaf { object, hash: hash.to_owned(), handed_over: Vec::new() });
+    let leaf = Arc::new(Leaf { object, hash: hash.into(), handed_over: Vec::new() });
     let desired = Desired::Leaf { leaf, on_conflict: OnConflict::Abort, create: true };
     Some(DesiredLeaf { root_uid: "root".into(), replaces: None, revision: 1, desired })
 }
@@ -36,7 +36,7 @@ fn completed() -> Value {
 }
 
 fn leaves(desired: Option<DesiredLeaf>) -> Leaves {
-    let mut leaves = Leaves::new("hub".to_owned());
+    let mut leaves = Leaves::new("hub");
     leaves.desire(id(), desired);
     leaves
 }
@@ -141,7 +141,7 @@ fn a_finished_leaf_is_forgotten_once_nothing_is_desired_or_held_of_it() {
     let id = Arc::new(ObjectId { kind, namespace: None, name: "import".to_owned() });
     let mut finished = object(5, "one");
     finished["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
-    let mut leaves = Leaves::new("hub".to_owned());
+    let mut leaves = Leaves::new("hub");
     leaves.desire(id.clone(), desired("hash"));
     leaves.observe(&id, &finished, Source::Watch);
     leaves.desire(id.clone(), None);

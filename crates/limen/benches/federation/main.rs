@@ -216,7 +216,8 @@ async fn wide() -> Result<()> {
     let start = Instant::now();
     rig.restart().await?;
     let ready = start.elapsed();
-    one(&mut rig, "after-restart", &[rig.hub.clone()]).await?;
+    let hub = [rig.hub.clone()];
+    one(&mut rig, "after-restart", &hub).await?;
     let first = start.elapsed();
     settle(&rig.hub).await?;
     let memory = resident_megabytes(rig.process)?;

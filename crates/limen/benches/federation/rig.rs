@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 use std::env;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,6 @@ use anyhow::{Context, Result, ensure};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use limen_core::federated::Kind;
-use limen_hub::{JoinOptions, join};
 use limen_sync::{ObjectApi, Seen, follow};
 use limen_testbed::{ApiServer, ControlPlane};
 use serde_json::{Value, json};
@@ -46,24 +46,21 @@ impl Rig {
         let mut configs = Vec::new();
         for _ in 0..count {
             let member = ApiServer::start().await;
-            configs.push(read(member.server().kubeconfig()).await?);
+            configs.push(member.server().kubeconfig().to_owned());
             members.push(member);
         }
         Self::with(members, configs).await
     }
 
     pub(crate) async fn real(planes: &[ControlPlane]) -> Result<Self> {
-        let mut configs = Vec::new();
-        for plane in planes {
-            configs.push(read(plane.kubeconfig_path()).await?);
-        }
+        let configs = planes.iter().map(|plane| plane.kubeconfig_path().to_owned()).collect();
         Self::with(Vec::new(), configs).await
     }
 
-    async fn with(members: Vec<ApiServer>, configs: Vec<(Config, Vec<u8>)>) -> Result<Self> {
+    async fn with(members: Vec<ApiServer>, kubeconfigs: Vec<PathBuf>) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let (process, client) = start(folder.path()).await?;
-        let hub = ObjectApi::new(client.clone());
+        let hub = ObjectApi::new(client);
         // The hub makes its own kinds after it is ready; joining needs the last of them.
         let types =
             limen_api::kind(("limen.dev/v1alpha1", "FederatedType", "federatedtypes", false));
@@ -73,17 +70,17 @@ impl Rig {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let (mut held, mut direct) = (Vec::new(), Vec::new());
-        for (index, (config, ca)) in configs.into_iter().enumerate() {
-            let member = Client::try_from(config.clone())?;
-            let options = JoinOptions {
-                name: format!("member-{index}"),
-                endpoint: config.cluster_url.to_string(),
-                ca: Some(ca),
-                ..JoinOptions::default()
-            };
-            join(&client, &member, &options).await?;
+        for (index, kubeconfig) in kubeconfigs.iter().enumerate() {
+            let joined = Command::new(limen())
+                .args(["join", &format!("member-{index}"), "--kubeconfig"])
+                .arg(kubeconfig)
+                .arg("--hub-kubeconfig")
+                .arg(folder.path().join("kubeconfig"))
+                .output()
+                .await?;
+            ensure!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
             let (tell, seen) = mpsc::channel(4096);
-            let member = ObjectApi::new(member);
+            let member = ObjectApi::new(client_of(kubeconfig).await?);
             tokio::spawn(follow(member.clone(), ingress_kind(), String::new(), tell));
             direct.push(member);
             held.push(Watched { names: HashSet::new(), seen });
@@ -141,8 +138,7 @@ impl Rig {
 
 /// Starts a hub in a folder and waits until it answers.
 async fn start(folder: &Path) -> Result<(Child, Client)> {
-    let binary = env::var_os("LIMEN").unwrap_or_else(|| env!("CARGO_BIN_EXE_limen").into());
-    let mut process = Command::new(binary)
+    let mut process = Command::new(limen())
         .args(["hub", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(folder)
         .stdout(Stdio::piped())
@@ -154,19 +150,18 @@ async fn start(folder: &Path) -> Result<(Child, Client)> {
     ensure!(said.starts_with("The hub is ready"), "{said}");
     // What it says later must not fill the pipe.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    let (config, _) = read(&folder.join("kubeconfig")).await?;
-    Ok((process, Client::try_from(config)?))
+    Ok((process, client_of(&folder.join("kubeconfig")).await?))
 }
 
-async fn read(kubeconfig: &Path) -> Result<(Config, Vec<u8>)> {
+/// The binary under test; a build of another commit is measured by the same rig.
+fn limen() -> OsString {
+    env::var_os("LIMEN").unwrap_or_else(|| env!("CARGO_BIN_EXE_limen").into())
+}
+
+async fn client_of(kubeconfig: &Path) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    let cluster = kubeconfig.clusters.first().and_then(|named| named.cluster.clone());
-    let data = cluster.and_then(|cluster| cluster.certificate_authority_data);
-    let value = json!({"data": {"ca": data.context("the kubeconfig has an authority")?}});
-    let secret: k8s_openapi::api::core::v1::Secret = serde_json::from_value(value)?;
-    let ca = secret.data.and_then(|mut data| data.remove("ca")).context("it is base64")?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    Ok((config, ca.0))
+    let options = KubeConfigOptions::default();
+    Ok(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &options).await?)?)
 }
 
 pub(crate) fn ingress_kind() -> Arc<Kind> {
