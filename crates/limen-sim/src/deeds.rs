@@ -9,7 +9,8 @@ use crate::laws::held_by_object;
 use crate::people;
 use crate::scenario::{Action, Guise, Meddling};
 use crate::selection::{SELECTOR, plural};
-use crate::world::{HUB, World};
+use crate::truth::FEDERATE;
+use crate::world::{COPY, HUB, World};
 
 /// Changes the content of an object.
 pub(crate) fn edit(object: &mut Value, text: &str) {
@@ -47,6 +48,12 @@ pub(crate) fn people_act(world: &mut World, action: &Action) {
                 delete(world, &Key::new("configmaps", namespace, &format!("many-{index}")), false);
             }
         }
+        Action::Withdraw { kind, namespace, name } => {
+            let key = Key::new(plural(kind), namespace, name);
+            edit_on_hub(world, &key, |object| {
+                object["metadata"]["annotations"][FEDERATE] = json!("false");
+            });
+        }
         Action::Select { kind, namespace, name, selector } => {
             let key = Key::new(plural(kind), namespace, name);
             edit_on_hub(world, &key, |object| match selector {
@@ -80,6 +87,10 @@ pub(crate) fn people_act(world: &mut World, action: &Action) {
             edit_on_hub(world, &key, |object| {
                 object["metadata"]["annotations"]["limen.dev/unjoin"] = json!(how);
             });
+        }
+        Action::DeleteOnCopy { kind, namespace, name } => {
+            let key = Key::new(plural(kind), namespace, name);
+            world.change(COPY, |api, _| api.remove(&person, &key, false, Cause::Request));
         }
         Action::DeleteCluster { cluster } => {
             delete(world, &Key::new("clusters.limen.dev", "", cluster), false);
@@ -255,7 +266,10 @@ fn meddle(api: &mut Server, key: &Key, how: Meddling) {
         }
         Meddling::Replace => {
             api.remove(&Actor::Person, key, false, Cause::Request);
-            let kind = object["kind"].as_str().unwrap_or_default();
+            let kind = match &*key.resource {
+                people::TWIN_RESOURCE => people::TWIN,
+                _ => object["kind"].as_str().unwrap_or_default(),
+            };
             api.put_as(
                 &Actor::Person,
                 key,
