@@ -295,7 +295,7 @@ impl Member {
         let since = same.and_then(|known| known.api.since.clone()).or(away.or(since).map(Time));
         ClusterStatus {
             conditions,
-            uid: self.recorded_uid().map(str::to_owned),
+            uid: self.uid.clone(),
             verdicts: Some(ClusterVerdicts {
                 api: TimedVerdict { verdict, since },
                 ..ClusterVerdicts::default()
