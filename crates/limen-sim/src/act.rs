@@ -11,7 +11,7 @@ use crate::hub::Hub;
 use crate::network::{Network, Outage, Process, cut, mend};
 use crate::scenario::Action;
 use crate::selection::plural;
-use crate::world::{COPY, HUB, Shared};
+use crate::world::{HUB, Shared};
 
 /// The pause between two writes of a rival manager.
 const RIVAL: Duration = Duration::from_millis(700);
@@ -202,10 +202,7 @@ impl Stage {
 
     fn clone_hub(&mut self) {
         self.clones += 1;
-        let store = match self.clones {
-            1 => COPY.to_owned(),
-            more => format!("{HUB}-copy-{more}"),
-        };
+        let store = format!("{HUB}-copy-{}", self.clones);
         {
             let mut world = self.shared.lock();
             let Some(mut copy) = world.servers.get(HUB).cloned() else { return };

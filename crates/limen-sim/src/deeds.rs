@@ -10,7 +10,7 @@ use crate::people;
 use crate::scenario::{Action, Guise, Meddling};
 use crate::selection::{SELECTOR, plural};
 use crate::truth::FEDERATE;
-use crate::world::{COPY, HUB, World};
+use crate::world::{HUB, World};
 
 /// Changes the content of an object.
 pub(crate) fn edit(object: &mut Value, text: &str) {
@@ -87,10 +87,6 @@ pub(crate) fn people_act(world: &mut World, action: &Action) {
             edit_on_hub(world, &key, |object| {
                 object["metadata"]["annotations"]["limen.dev/unjoin"] = json!(how);
             });
-        }
-        Action::DeleteOnCopy { kind, namespace, name } => {
-            let key = Key::new(plural(kind), namespace, name);
-            world.change(COPY, |api, _| api.remove(&person, &key, false, Cause::Request));
         }
         Action::DeleteCluster { cluster } => {
             delete(world, &Key::new("clusters.limen.dev", "", cluster), false);

@@ -206,11 +206,6 @@ pub enum Action {
     },
     SecondHub,
     CloneHub,
-    DeleteOnCopy {
-        kind: String,
-        namespace: String,
-        name: String,
-    },
 }
 
 impl fmt::Display for Action {
@@ -337,9 +332,6 @@ impl fmt::Display for Action {
             Self::Suspend { seconds } => write!(f, "the leading hub is suspended for {seconds} s"),
             Self::ClockJump { seconds } => {
                 write!(f, "the wall clock of the hub jumps by {seconds} s")
-            }
-            Self::DeleteOnCopy { kind, namespace, name } => {
-                write!(f, "a person deletes {kind} {namespace}/{name} on the copy of the hub")
             }
             Self::SecondHub => f.write_str("a second hub process starts on the same store"),
             Self::CloneHub => f.write_str("a hub starts on a copy of the store"),

@@ -198,9 +198,13 @@ impl Truth {
     }
 
     /// Takes note that a root is none any more.
-    pub fn root_withdrawn(&mut self, now: u64, object: &Value) {
+    pub fn root_withdrawn(&mut self, now: u64, object: &Value, deletion: Deletion) {
         if let Some(root) = self.roots.get_mut(uid(object)) {
             root.withdrawn.get_or_insert(now);
+            if is_terminating(object) {
+                root.deleted.get_or_insert((now, deletion));
+                root.marked.get_or_insert(now);
+            }
         }
     }
 

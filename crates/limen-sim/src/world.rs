@@ -17,9 +17,6 @@ use crate::trace::Trace;
 /// The name of the hub's store.
 pub const HUB: &str = "hub";
 
-/// The name of the first copy of the hub's store.
-pub const COPY: &str = "hub-copy-1";
-
 /// When every history begins, in seconds since 1970.
 pub const BEGINNING: i64 = 1_767_225_600;
 

@@ -1,7 +1,7 @@
 //! Hubs that restart, lead, lose the lead, or have an old store.
 
-use super::actions::{THREE, apply, delete, many, only, policy, text};
-use crate::scenario::{Action, Placement, Scenario};
+use super::actions::{THREE, apply, delete, many, meddle, only, policy, text};
+use crate::scenario::{Action, Meddling, Placement, Scenario};
 use crate::world::HUB;
 
 pub(super) fn restart_while_the_store_is_away() -> Scenario {
@@ -105,12 +105,16 @@ pub(super) fn policies_that_cannot_be_listed() -> Scenario {
         .at(150.0, apply("Secret", "personal", 1))
 }
 
-pub(super) fn root_deleted_on_a_copy() -> Scenario {
-    let (kind, namespace, name) = (text("ConfigMap"), text("shop"), text("one"));
-    Scenario::new(67, &THREE)
+pub(super) fn store_copied_twice() -> Scenario {
+    // Both copies have the same epoch: only the claim tells them apart.
+    let scenario = Scenario::new(67, &THREE)
         .at(5.0, apply("ConfigMap", "one", 1))
         .at(20.0, Action::CloneHub)
-        .at(60.0, Action::DeleteOnCopy { kind, namespace, name })
+        .at(40.0, Action::CloneHub);
+    (0..6).fold(scenario, |scenario, step| {
+        let at = 80.0 + f64::from(step) * 20.0;
+        scenario.at(at, meddle("europe", "ConfigMap", "one", Meddling::Delete))
+    })
 }
 
 pub(super) fn clock_set_forward_between_deletions() -> Scenario {
@@ -124,11 +128,11 @@ pub(super) fn clock_set_forward_between_deletions() -> Scenario {
 pub(super) fn clock_set_back_after_deletions() -> Scenario {
     // Once while the hub runs, and once before it starts.
     Scenario::new(69, &THREE)
-        .at(5.0, many(80))
+        .at(5.0, many(120))
         .at(60.0, Action::DeleteMany { namespace: text("shop"), count: 45 })
         .at(70.0, Action::ClockJump { seconds: -86_400 })
-        .at(200.0, Action::DeleteMany { namespace: text("shop"), count: 60 })
+        .at(200.0, Action::DeleteMany { namespace: text("shop"), count: 90 })
         .at(210.0, Action::ClockJump { seconds: -86_400 })
         .at(211.0, Action::Kill { seconds: 2 })
-        .at(400.0, Action::DeleteMany { namespace: text("shop"), count: 80 })
+        .at(400.0, Action::DeleteMany { namespace: text("shop"), count: 115 })
 }

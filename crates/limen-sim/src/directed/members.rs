@@ -182,3 +182,13 @@ pub(super) fn definition_removed() -> Scenario {
         .at(60.0, delete(TWIN, "two"))
         .at(80.0, Action::Kill { seconds: 2 })
 }
+
+pub(super) fn joined_twice_after_the_clock_was_set_back() -> Scenario {
+    Scenario::new(74, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, Action::ClockJump { seconds: -3600 })
+        .at(40.0, Action::Join { cluster: text("twin"), server: text("europe") })
+        .at(60.0, apply("ConfigMap", "one", 2))
+        .at(80.0, Action::Kill { seconds: 2 })
+        .at(120.0, apply("ConfigMap", "one", 3))
+}

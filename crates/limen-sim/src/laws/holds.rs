@@ -125,11 +125,14 @@ impl Laws {
         let before = scene.before().map(held_by_object).unwrap_or_default();
         let after = scene.after().map(held_by_object).unwrap_or_default();
         let by_deletion = scene.after().is_some_and(is_by_deletion);
-        // Roots that are held already count against no other.
+        // Roots that are held already count against no other, unless they go with their namespace.
+        let together =
+            scene.after().is_some_and(|hold| hold["spec"]["reason"] == "NamespaceDeleted");
         let holds = scene.hub().into_iter().flat_map(|hub| hub.of("holds.limen.dev"));
         let others = holds.filter(|(key, _)| **key != scene.effect.key);
         let others = others.flat_map(|(_, hold)| held_by_object(hold));
-        let held: BTreeSet<String> = others.chain(before.clone()).map(|(root, _)| root).collect();
+        let held = others.chain(before.clone()).map(|(root, _)| root);
+        let held: BTreeSet<String> = held.filter(|_| !together).collect();
         for (root, _) in after.difference(&before) {
             let Some(root) = self.truth.roots.get(root) else { continue };
             // A hub that has not seen the deletion yet may hold for another reason.

@@ -269,7 +269,9 @@ impl Laws {
             self.truth.namespace_deleted(now, hub, &effect.key.name);
         }
         match (scene.before(), scene.after()) {
-            (_, Some(object)) if is_withdrawn(object) => self.truth.root_withdrawn(now, object),
+            (_, Some(object)) if is_withdrawn(object) => {
+                self.truth.root_withdrawn(now, object, deletion);
+            }
             (_, Some(object)) if is_root(&effect.key, object) => {
                 self.truth.root_changed(now, hub, &effect.key, object, deletion);
             }
