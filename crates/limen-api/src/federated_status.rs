@@ -89,6 +89,9 @@ pub struct LeafReport {
     /// The member cannot be reached: this is what was last known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
+    /// The member held a leaf when it last listed the kind, and cannot show it now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub presumed: bool,
     /// The leaf's status, as the member has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::placement_policy::anything")]

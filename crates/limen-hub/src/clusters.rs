@@ -11,6 +11,7 @@ use limen_core::lifecycle::Identity;
 use limen_core::placement::ClusterFacts;
 use limen_sync::{ApiVerdict, Description, MemberErrorKind, ObjectApi, Report, Syncer};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::conditions::condition;
 use crate::connect::MadeFrom;
@@ -89,6 +90,8 @@ pub(crate) struct Member {
     pub(crate) tombstones: Vec<Tombstone>,
     /// The beginning of an absence in the time of an earlier hub, until it answers.
     pub(crate) absent_since: Option<i64>,
+    /// When this hub found its API unhealthy, until it answers.
+    pub(crate) unhealthy_from: Option<Instant>,
     /// Kinds that could not be watched when its return was judged: their leaves are judged later.
     pub(crate) unjudged: BTreeSet<Arc<Kind>>,
     /// How long it was away before it came back, in seconds.
@@ -131,6 +134,7 @@ impl Member {
             lost: BTreeSet::new(),
             unowned: BTreeMap::new(),
             unjudged: BTreeSet::new(),
+            unhealthy_from: None,
             returned_after: None,
         }
     }
@@ -179,6 +183,18 @@ impl Member {
         let unhealthy = |api: &&ApiVerdict| api.judged.verdict == Verdict::Unhealthy;
         let own = self.verdict.as_ref().filter(unhealthy).map(|api| api.judged.since);
         own.into_iter().chain(self.absent_since).min()
+    }
+
+    /// How long it was away, in seconds, when it answers at a time. The wall clock may have been set
+    /// meanwhile: it counts only for an absence that began in the time of an earlier hub.
+    pub(crate) fn absence(&self, until: i64) -> Option<i64> {
+        let by_clock = until - self.away_since()?;
+        let observed = self.unhealthy_from.map(|from| from.elapsed().as_secs());
+        let observed = observed.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
+        Some(match (self.absent_since, observed) {
+            (None, Some(observed)) => observed,
+            (_, observed) => observed.unwrap_or_default().max(by_clock),
+        })
     }
 
     /// Whether it was away for long, and what it holds has not been judged since.
@@ -279,7 +295,7 @@ impl Member {
         let since = same.and_then(|known| known.api.since.clone()).or(away.or(since).map(Time));
         ClusterStatus {
             conditions,
-            uid: self.recorded_uid().map(str::to_owned),
+            uid: self.uid.clone(),
             verdicts: Some(ClusterVerdicts {
                 api: TimedVerdict { verdict, since },
                 ..ClusterVerdicts::default()

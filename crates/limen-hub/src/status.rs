@@ -77,7 +77,8 @@ pub(crate) fn memory(recorded: &str) -> Memory {
         names.map(Arc::from).collect()
     };
     let holds = |leaf: &&Value| {
-        matches!(leaf["state"].as_str(), Some("Synced" | "Held" | "Deleting" | "Waiting"))
+        leaf["presumed"] == true
+            || matches!(leaf["state"].as_str(), Some("Synced" | "Held" | "Deleting" | "Waiting"))
     };
     Memory {
         governed: spec["governed"]["policy"].as_str().map(|policy| Governed {
@@ -200,6 +201,8 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
             (report.state.unwrap_or_default(), report.message.clone())
         }
         _ if planned => (LeafState::Pending, String::new()),
+        // It goes when the member can show it again.
+        _ if root.memory.holders.contains(name) => (LeafState::Deleting, String::new()),
         _ => return None,
     };
     let sent = root.desired.get(name).map(|sent| &sent.desired);
@@ -221,6 +224,7 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
         since: None,
         ended: root.memory.ended_in.contains(name) || kept_only,
         stale: away,
+        presumed: !held && root.memory.holders.contains(name),
         status: report.and_then(|report| report.status.as_deref().cloned()),
     })
 }
@@ -280,6 +284,8 @@ fn conditions(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -296,5 +302,15 @@ mod tests {
         ] {
             assert_eq!(was_let_go(found, "u-1"), let_go, "{found:?}");
         }
+    }
+
+    #[test]
+    fn leaves_that_a_member_cannot_show_are_remembered_over_a_restart() {
+        let clusters = json!([
+            {"cluster": "africa", "state": "Failed"},
+            {"cluster": "asia", "state": "Failed", "presumed": true},
+            {"cluster": "europe", "state": "Synced"}]);
+        let memory = memory(&json!({"spec": {"clusters": clusters}}).to_string());
+        assert_eq!(memory.holders, BTreeSet::from(["asia".into(), "europe".into()]));
     }
 }

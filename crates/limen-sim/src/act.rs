@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actor::Actor;
-use crate::api::{Key, Kinds, Server, finalizers, is_terminating};
+use crate::api::{Cause, Key, Kinds, Resource, Server, finalizers, is_terminating};
 use crate::deeds::{edit, people_act};
 use crate::hub::Hub;
 use crate::network::{Network, Outage, Process, cut, mend};
@@ -119,6 +119,15 @@ impl Stage {
             Action::Reset { server } => self.reset(server),
             Action::Unserve { server, resource, seconds } => {
                 self.unserve(server, resource, *seconds);
+            }
+            Action::OtherVersion { server, resource, version, seconds } => {
+                self.serve_other_version(server, resource, version, *seconds);
+            }
+            Action::RemoveDefinition { server, resource, seconds } => {
+                self.remove_definition(server, resource, *seconds);
+            }
+            Action::ClockJump { seconds } => {
+                limen_sync::clock::jump(jiff::SignedDuration::from_secs(*seconds));
             }
             Action::Rival { server, kind, namespace, name, seconds } => {
                 let key = Key::new(plural(kind), namespace, name);
@@ -234,14 +243,45 @@ impl Stage {
     fn unserve(&self, server: &str, resource: &str, seconds: u64) {
         let mut world = self.shared.lock();
         let kinds = world.servers.get_mut(server).map(|api| &mut api.kinds);
-        let Some(kind) = kinds.and_then(|kinds| kinds.remove(resource)) else { return };
+        if kinds.and_then(|kinds| kinds.remove(resource)).is_some() {
+            world.change_network(|network| network.reset(server));
+            self.serve_again(server, resource, seconds);
+        }
+    }
+
+    /// An API serves a kind in another version than before, and as before later.
+    fn serve_other_version(&self, server: &str, resource: &str, version: &str, seconds: u64) {
+        let mut world = self.shared.lock();
+        let Some(api) = world.servers.get_mut(server) else { return };
+        let Some(kind) = api.kinds.get(resource) else { return };
+        let other = Resource { version: version.to_owned(), ..(**kind).clone() };
+        api.kinds.insert(Arc::new(other));
         world.change_network(|network| network.reset(server));
+        self.serve_again(server, resource, seconds);
+    }
+
+    /// A kind goes with all its objects, and comes back later without them.
+    fn remove_definition(&self, server: &str, resource: &str, seconds: u64) {
+        self.shared.lock().change(server, |api, _| {
+            let keys: Vec<Key> = api.of(resource).map(|(key, _)| key.clone()).collect();
+            for key in keys {
+                api.remove(&Actor::Cluster, &key, false, Cause::Collection);
+            }
+        });
+        self.unserve(server, resource, seconds);
+    }
+
+    /// An API serves a kind as it did at first when some time has passed.
+    fn serve_again(&self, server: &str, resource: &str, seconds: u64) {
+        let Some(kind) = Kinds::member().get(resource).cloned() else { return };
         let (shared, server) = (self.shared.clone(), server.to_owned());
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            if let Some(api) = shared.lock().servers.get_mut(&server) {
+            let mut world = shared.lock();
+            if let Some(api) = world.servers.get_mut(&server) {
                 api.kinds.insert(kind);
             }
+            world.change_network(|network| network.reset(&server));
         });
     }
 

@@ -9,6 +9,7 @@ use crate::laws::held_by_object;
 use crate::people;
 use crate::scenario::{Action, Guise, Meddling};
 use crate::selection::{SELECTOR, plural};
+use crate::truth::FEDERATE;
 use crate::world::{HUB, World};
 
 /// Changes the content of an object.
@@ -46,6 +47,12 @@ pub(crate) fn people_act(world: &mut World, action: &Action) {
             for index in 0..*count {
                 delete(world, &Key::new("configmaps", namespace, &format!("many-{index}")), false);
             }
+        }
+        Action::Withdraw { kind, namespace, name } => {
+            let key = Key::new(plural(kind), namespace, name);
+            edit_on_hub(world, &key, |object| {
+                object["metadata"]["annotations"][FEDERATE] = json!("false");
+            });
         }
         Action::Select { kind, namespace, name, selector } => {
             let key = Key::new(plural(kind), namespace, name);
@@ -255,7 +262,10 @@ fn meddle(api: &mut Server, key: &Key, how: Meddling) {
         }
         Meddling::Replace => {
             api.remove(&Actor::Person, key, false, Cause::Request);
-            let kind = object["kind"].as_str().unwrap_or_default();
+            let kind = match &*key.resource {
+                people::TWIN_RESOURCE => people::TWIN,
+                _ => object["kind"].as_str().unwrap_or_default(),
+            };
             api.put_as(
                 &Actor::Person,
                 key,

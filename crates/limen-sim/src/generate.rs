@@ -1,6 +1,7 @@
 //! Scenarios from a seed.
 
 use crate::network::Weather;
+use crate::people::{TWIN, TWIN_RESOURCE};
 use crate::random::Random;
 use crate::scenario::{Action, Guise, Meddling, Placement, Scenario};
 use crate::world::HUB;
@@ -8,7 +9,7 @@ use crate::world::HUB;
 const MEMBERS: [&str; 3] = ["africa", "asia", "europe"];
 const NAMESPACES: [&str; 2] = ["blog", "shop"];
 const NAMES: [&str; 3] = ["one", "two", "web"];
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "ConfigMap",
     "ConfigMap",
     "Secret",
@@ -18,6 +19,7 @@ const KINDS: [&str; 9] = [
     "Deployment",
     "Job",
     "HorizontalPodAutoscaler",
+    TWIN,
 ];
 
 /// The scenario of a seed.
@@ -163,8 +165,26 @@ fn action(random: &mut Random, focus: &Focus, elects: bool) -> Action {
                 "jobs.batch",
                 "configmaps",
                 "horizontalpodautoscalers.autoscaling",
+                TWIN_RESOURCE,
             ]));
             Action::Unserve { server: member, resource, seconds: random.between(5, 200) }
+        }
+        98 if random.permille(300) => {
+            let resources =
+                ["jobs.batch", "deployments.apps", "horizontalpodautoscalers.autoscaling"];
+            let (resource, version) = (text(random.pick(&resources)), text(&"v2beta1"));
+            let seconds = random.between(5, 200);
+            Action::OtherVersion { server: member, resource, version, seconds }
+        }
+        98 if random.permille(300) => Action::RemoveDefinition {
+            server: member,
+            resource: text(&TWIN_RESOURCE),
+            seconds: random.between(1, 200),
+        },
+        98 if random.permille(500) => Action::Withdraw { kind, namespace, name },
+        99 if random.permille(500) => {
+            let hour = 3600;
+            Action::ClockJump { seconds: *random.pick(&[-24 * hour, -hour, -50, 50, 2 * hour]) }
         }
         97 if random.permille(200) => Action::Reset { server: member },
         97 if random.permille(200) => Action::CloneHub,

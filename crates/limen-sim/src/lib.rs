@@ -29,6 +29,7 @@ pub mod selection;
 pub mod shrink;
 pub mod trace;
 pub mod truth;
+pub mod watchdog;
 pub mod wire;
 pub mod world;
 

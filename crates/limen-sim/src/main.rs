@@ -8,10 +8,11 @@ use clap::Parser;
 use limen_sim::directed::DIRECTED;
 use limen_sim::generate::generate;
 use limen_sim::laws::{LAWS, Laws};
-use limen_sim::run::{Outcome, run};
+use limen_sim::run::{Outcome, run_within};
 use limen_sim::scenario::Scenario;
 use limen_sim::shrink::shrink;
 use limen_sim::trace::condensed;
+use limen_sim::watchdog::PATIENCE;
 
 /// Search histories of a federation for broken laws
 #[derive(Parser)]
@@ -38,6 +39,9 @@ struct Arguments {
     /// Seconds of real time to shrink each violation for
     #[arg(long, default_value_t = 20)]
     shrink: u64,
+    /// Seconds of real time that one history may take; a longer one ends the program
+    #[arg(long, default_value_t = PATIENCE.as_secs())]
+    patience: u64,
 }
 
 impl Arguments {
@@ -46,6 +50,10 @@ impl Arguments {
             true => Laws::all(),
             false => Laws::new(self.laws.iter().copied()),
         }
+    }
+
+    fn run(&self, scenario: &Scenario, laws: Laws) -> Outcome {
+        run_within(Duration::from_secs(self.patience), scenario, laws)
     }
 }
 
@@ -56,7 +64,7 @@ fn main() -> Result<()> {
         None if arguments.first => first(&arguments),
         None if arguments.once => {
             let scenario = generate(arguments.seed);
-            let outcome = run(&scenario, arguments.laws());
+            let outcome = arguments.run(&scenario, arguments.laws());
             outcome.trace.iter().for_each(|line| println!("{line}"));
             summary(1, &outcome);
             Ok(())
@@ -78,7 +86,7 @@ fn directed(arguments: &Arguments, name: &str) -> Result<()> {
             true => Laws::new(laws.iter().copied()),
             false => arguments.laws(),
         };
-        let outcome = run(&scenario(), laws);
+        let outcome = arguments.run(&scenario(), laws);
         println!("{name}: {} violations", outcome.violations.len());
         if arguments.scenario.as_deref() != Some("all") {
             condensed(&outcome.trace).iter().for_each(|line| println!("  {line}"));
@@ -106,7 +114,7 @@ fn first(arguments: &Arguments) -> Result<()> {
         .take_while(|_| began.elapsed() < limit);
     let mut histories = 0;
     for (name, scenario, laws) in directed.chain(random) {
-        let outcome = run(&scenario, laws);
+        let outcome = arguments.run(&scenario, laws);
         histories += 1;
         if let Some(found) = outcome.violations.first() {
             let seconds = began.elapsed().as_secs_f64();
@@ -128,7 +136,7 @@ fn search(arguments: &Arguments) -> Result<()> {
     while began.elapsed().saturating_sub(shrinking) < limit {
         let seed = arguments.seed + histories;
         let scenario = generate(seed);
-        let outcome = run(&scenario, arguments.laws());
+        let outcome = arguments.run(&scenario, arguments.laws());
         histories += 1;
         requests += outcome.requests;
         millis += outcome.millis;

@@ -31,9 +31,8 @@ pub fn is_rolled_out(deployment: &Value) -> bool {
         && counted("availableReplicas")
 }
 
-/// One step of every controller of a cluster.
-pub fn tick(server: &mut Server) {
-    let now = limen_sync::clock::now_seconds();
+/// One step of every controller of a cluster, at a time in seconds since 1970.
+pub fn tick(server: &mut Server, now: i64) {
     scale(server);
     for (key, object) in copies(server, "deployments.apps") {
         if let Some(status) = rollout(&object) {
@@ -47,7 +46,8 @@ pub fn tick(server: &mut Server) {
         };
         if !is_finished(&object) {
             if age(&object["metadata"]["creationTimestamp"]) >= JOB_SECONDS {
-                let time = crate::world::timestamp();
+                let time = jiff::Timestamp::from_second(now).unwrap_or_default();
+                let time = crate::world::timestamp(time);
                 let done = json!({"type": "Complete", "status": "True"});
                 let status = json!({"succeeded": 1, "completionTime": time, "conditions": [done]});
                 set_status(server, &key, object, status);

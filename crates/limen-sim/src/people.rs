@@ -5,6 +5,12 @@ use serde_json::{Value, json};
 use crate::hub::endpoint;
 use crate::scenario::Placement;
 
+/// A kind that shares its name with a kind of the core group, as the simulator calls it.
+pub const TWIN: &str = "Service.serving.knative.dev";
+
+/// The resource of that kind.
+pub const TWIN_RESOURCE: &str = "services.serving.knative.dev";
+
 /// API version of a kind that people write.
 fn api_version(kind: &str) -> &'static str {
     match kind {
@@ -12,6 +18,7 @@ fn api_version(kind: &str) -> &'static str {
         "Deployment" => "apps/v1",
         "Job" => "batch/v1",
         "HorizontalPodAutoscaler" => "autoscaling/v2",
+        TWIN => "serving.knative.dev/v1",
         _ => "v1",
     }
 }
@@ -19,8 +26,7 @@ fn api_version(kind: &str) -> &'static str {
 /// An object of a kind; each revision differs. Every third revision of a Deployment has an image
 /// that never becomes available.
 pub fn object(kind: &str, namespace: &str, name: &str, revision: u32) -> Value {
-    let mut object =
-        json!({"apiVersion": api_version(kind), "kind": kind, "metadata": {"name": name}});
+    let mut object = json!({"apiVersion": api_version(kind), "kind": kind.split('.').next(), "metadata": {"name": name}});
     if kind != "Namespace" {
         object["metadata"]["namespace"] = json!(namespace);
     }
@@ -34,6 +40,7 @@ pub fn object(kind: &str, namespace: &str, name: &str, revision: u32) -> Value {
             object["spec"] = json!({"selector": {"app": name, "revision": revision.to_string()},
                 "ports": [{"port": 80}]});
         }
+        TWIN => object["spec"] = json!({"template": {"revision": revision.to_string()}}),
         "Ingress" => {
             object["spec"] = json!({"rules": [{"host": format!("r{revision}.example.com")}]});
         }
@@ -57,6 +64,14 @@ pub fn object(kind: &str, namespace: &str, name: &str, revision: u32) -> Value {
         _ => {}
     }
     object
+}
+
+/// The type that federates the kind that shares its name with another.
+pub fn federated_type() -> Value {
+    json!({"apiVersion": "limen.dev/v1alpha1", "kind": "FederatedType",
+        "metadata": {"name": TWIN_RESOURCE},
+        "spec": {"apiVersion": api_version(TWIN), "kind": "Service", "plural": "services",
+            "scope": "Namespaced"}})
 }
 
 /// A policy.

@@ -7,13 +7,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::act::Stage;
-use crate::api::{Kinds, Server};
+use crate::actor::Actor;
+use crate::api::{Key, Kinds, Server};
 use crate::deeds::join;
 use crate::laws::{Laws, Violation};
 use crate::members;
 use crate::network::Weather;
+use crate::people;
 use crate::scenario::Scenario;
-use crate::world::{HUB, Shared};
+use crate::watchdog::{PATIENCE, Watchdog};
+use crate::world::{BEGINNING, HUB, Shared};
 
 /// The pause between two steps of a cluster's own controllers.
 const TICK: Duration = Duration::from_secs(1);
@@ -39,12 +42,18 @@ thread_local! {
 }
 static COUNT_PANICS: Once = Once::new();
 
-/// Carries out a scenario, and judges it by these laws. Must not be called from within a runtime.
+/// Carries out a scenario, and judges it by these laws. Must not be called from within a runtime. Ends
+/// the program if that takes longer than [`PATIENCE`].
+pub fn run(scenario: &Scenario, laws: Laws) -> Outcome {
+    run_within(PATIENCE, scenario, laws)
+}
+
+/// Carries out a scenario as [`run`] does, within so much real time.
 ///
 /// # Panics
 ///
 /// If no runtime can be made.
-pub fn run(scenario: &Scenario, laws: Laws) -> Outcome {
+pub fn run_within(patience: Duration, scenario: &Scenario, laws: Laws) -> Outcome {
     PANICS.set(0);
     COUNT_PANICS.call_once(|| {
         let before = std::panic::take_hook();
@@ -56,17 +65,22 @@ pub fn run(scenario: &Scenario, laws: Laws) -> Outcome {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime on this thread needs nothing that could fail");
-    runtime.block_on(history(scenario, laws))
+    runtime.block_on(history(patience, scenario, laws))
 }
 
-async fn history(scenario: &Scenario, laws: Laws) -> Outcome {
-    limen_sync::clock::simulate(jiff::Timestamp::from_second(1_767_225_600).unwrap_or_default());
+async fn history(patience: Duration, scenario: &Scenario, laws: Laws) -> Outcome {
+    limen_sync::clock::simulate(jiff::Timestamp::from_second(BEGINNING).unwrap_or_default());
     let members = scenario.members.iter().map(|name| Server::new(name, Kinds::member()));
     let servers = std::iter::once(Server::new(HUB, Kinds::hub())).chain(members).collect();
     let shared = Shared::new(scenario.seed, servers, laws);
+    let _watchdog = Watchdog::start(scenario.seed, shared.clone(), patience);
     for name in &scenario.members {
         join(&mut shared.lock(), name, name);
     }
+    shared.lock().change(HUB, |api, _| {
+        let key = Key::new("federatedtypes.limen.dev", "", people::TWIN_RESOURCE);
+        api.put(&Actor::Person, &key, people::federated_type());
+    });
     let mut stage = Stage::new(shared.clone(), scenario.elects);
     stage.start_hub(HUB);
     let ticking = tokio::spawn(tick(shared.clone()));
@@ -101,9 +115,11 @@ async fn tick(shared: Shared) {
         tokio::time::sleep(TICK).await;
         let names: Vec<String> = shared.lock().servers.keys().cloned().collect();
         for name in names {
-            shared.lock().change(&name, |api, random| {
+            let mut world = shared.lock();
+            let now = world.seconds();
+            world.change(&name, |api, random| {
                 if !name.starts_with(HUB) {
-                    members::tick(api);
+                    members::tick(api, now);
                 }
                 api.tick(random);
             });

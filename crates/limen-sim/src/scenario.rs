@@ -77,6 +77,11 @@ pub enum Action {
         namespace: String,
         count: u32,
     },
+    Withdraw {
+        kind: String,
+        namespace: String,
+        name: String,
+    },
     Select {
         kind: String,
         namespace: String,
@@ -156,6 +161,17 @@ pub enum Action {
         resource: String,
         seconds: u64,
     },
+    OtherVersion {
+        server: String,
+        resource: String,
+        version: String,
+        seconds: u64,
+    },
+    RemoveDefinition {
+        server: String,
+        resource: String,
+        seconds: u64,
+    },
     Cut {
         server: String,
         requests: bool,
@@ -185,6 +201,9 @@ pub enum Action {
     Suspend {
         seconds: u64,
     },
+    ClockJump {
+        seconds: i64,
+    },
     SecondHub,
     CloneHub,
 }
@@ -213,6 +232,9 @@ impl fmt::Display for Action {
             }
             Self::DeleteMany { namespace, count } => {
                 write!(f, "a person deletes {count} ConfigMaps in {namespace} on the hub by name")
+            }
+            Self::Withdraw { kind, namespace, name } => {
+                write!(f, "a person takes {kind} {namespace}/{name} out of the federation")
             }
             Self::Select { kind, namespace, name, selector } => match selector {
                 Some(text) => write!(
@@ -274,6 +296,15 @@ impl fmt::Display for Action {
             Self::Unserve { server, resource, seconds } => {
                 write!(f, "{server} does not serve {resource} for {seconds} s")
             }
+            Self::OtherVersion { server, resource, version, seconds } => {
+                write!(f, "{server} serves {resource} in version {version} only for {seconds} s")
+            }
+            Self::RemoveDefinition { server, resource, seconds } => {
+                write!(
+                    f,
+                    "the definition of {resource} is removed from {server} with all its objects, and installed again {seconds} s later"
+                )
+            }
             Self::Compact { server } => write!(f, "{server} compacts its log"),
             Self::Cut { server, requests, answers, seconds } => {
                 let what = match (requests, answers) {
@@ -299,6 +330,9 @@ impl fmt::Display for Action {
                 write!(f, "the hub is killed, and started again {seconds} s later")
             }
             Self::Suspend { seconds } => write!(f, "the leading hub is suspended for {seconds} s"),
+            Self::ClockJump { seconds } => {
+                write!(f, "the wall clock of the hub jumps by {seconds} s")
+            }
             Self::SecondHub => f.write_str("a second hub process starts on the same store"),
             Self::CloneHub => f.write_str("a hub starts on a copy of the store"),
         }

@@ -81,6 +81,7 @@ pub fn plural(kind: &str) -> &'static str {
         "Deployment" => "deployments.apps",
         "Job" => "jobs.batch",
         "HorizontalPodAutoscaler" => "horizontalpodautoscalers.autoscaling",
+        crate::people::TWIN => crate::people::TWIN_RESOURCE,
         _ => "",
     }
 }

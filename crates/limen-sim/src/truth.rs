@@ -10,6 +10,9 @@ use crate::selection::{Governance, Selection, governance};
 /// How long what was sent for a release may take to arrive, in milliseconds.
 const ON_ITS_WAY: u64 = 5000;
 
+/// The annotation that takes an object out of the federation.
+pub const FEDERATE: &str = "limen.dev/federate";
+
 /// The fate of leaves when their root is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -37,6 +40,8 @@ pub struct RootTruth {
     pub deleted: Option<(u64, Deletion)>,
     /// When it was marked for deletion itself; its namespace may have been before.
     pub marked: Option<u64>,
+    /// When a person took it out of the federation.
+    pub withdrawn: Option<u64>,
     /// The deletion itself asked to keep its leaves.
     pub orphaned: bool,
     /// The fates that were in force, each with the time from which it was.
@@ -103,8 +108,14 @@ pub fn is_root_kind(resource: &str) -> bool {
         "daemonsets.apps",
         "jobs.batch",
         "horizontalpodautoscalers.autoscaling",
+        crate::people::TWIN_RESOURCE,
     ]
     .contains(&resource)
+}
+
+/// Whether a person has taken an object out of the federation.
+pub fn is_withdrawn(object: &Value) -> bool {
+    annotation(object, FEDERATE) == Some("false")
 }
 
 /// Whether an object on the hub is a root.
@@ -114,7 +125,7 @@ pub fn is_root(key: &Key, object: &Value) -> bool {
         && &*key.resource == "namespaces"
         || namespace.starts_with("limen-")
         || namespace.starts_with("kube-");
-    is_root_kind(&key.resource) && !own && annotation(object, "limen.dev/federate") != Some("false")
+    is_root_kind(&key.resource) && !own && !is_withdrawn(object)
 }
 
 impl Truth {
@@ -132,6 +143,7 @@ impl Truth {
             key: key.clone(),
             deleted: None,
             marked: None,
+            withdrawn: None,
             orphaned: false,
             fates: Vec::new(),
             adopts: None,
@@ -185,6 +197,17 @@ impl Truth {
         }
     }
 
+    /// Takes note that a root is none any more.
+    pub fn root_withdrawn(&mut self, now: u64, object: &Value, deletion: Deletion) {
+        if let Some(root) = self.roots.get_mut(uid(object)) {
+            root.withdrawn.get_or_insert(now);
+            if is_terminating(object) {
+                root.deleted.get_or_insert((now, deletion));
+                root.marked.get_or_insert(now);
+            }
+        }
+    }
+
     /// Takes note that a namespace is deleted, and with it every root that is in it.
     pub fn namespace_deleted(&mut self, now: u64, hub: &Server, namespace: &str) {
         for (uid, root) in &mut self.roots {
@@ -202,6 +225,9 @@ impl Truth {
             let object = hub.get(&root.key).filter(|object| self::uid(object) == uid);
             if object.is_some_and(|object| !is_terminating(object)) {
                 (root.deleted, root.marked) = (None, None);
+            }
+            if object.is_some_and(|object| !is_withdrawn(object)) {
+                root.withdrawn = None;
             }
         }
     }
@@ -238,6 +264,11 @@ impl RootTruth {
             };
             times.insert(cluster.name.clone(), now);
         }
+    }
+
+    /// When and how it was deleted, or taken out of the federation by name.
+    pub fn ended(&self) -> Option<(u64, Deletion)> {
+        self.deleted.or(self.withdrawn.map(|at| (at, Deletion::Named)))
     }
 
     /// Whether a person has released its leaf in a cluster, and no removal has used that up.

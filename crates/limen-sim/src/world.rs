@@ -17,6 +17,9 @@ use crate::trace::Trace;
 /// The name of the hub's store.
 pub const HUB: &str = "hub";
 
+/// When every history begins, in seconds since 1970.
+pub const BEGINNING: i64 = 1_767_225_600;
+
 /// Everything that is simulated.
 pub struct World {
     /// Chance.
@@ -83,6 +86,11 @@ impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, World> {
         self.0.lock().expect("no part of the simulator has panicked")
     }
+
+    /// The world, unless somebody has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, World>> {
+        self.0.try_lock().ok()
+    }
 }
 
 impl World {
@@ -96,6 +104,19 @@ impl World {
         self.start + Duration::from_millis(millis)
     }
 
+    /// The true time, in seconds since 1970: the clocks of members never jump.
+    pub fn seconds(&self) -> i64 {
+        BEGINNING.saturating_add_unsigned(self.now() / 1000)
+    }
+
+    /// The time that an API has, as text. The hub's store has the clock of the hub.
+    fn time_of(&self, server: &str) -> String {
+        match server.starts_with(HUB) {
+            true => timestamp(limen_sync::clock::now()),
+            false => timestamp(jiff::Timestamp::from_second(self.seconds()).unwrap_or_default()),
+        }
+    }
+
     /// Executes a request at an API.
     pub fn execute(&mut self, server: &str, actor: &Actor, call: &Call, sent: u64) -> Reply {
         self.requests += 1;
@@ -103,8 +124,9 @@ impl World {
             return Reply::fault(code);
         }
         let now = self.now();
+        let time = self.time_of(server);
         let Some(api) = self.servers.get_mut(server) else { return Reply::fault(503) };
-        api.set_time(now, timestamp());
+        api.set_time(now, time);
         let reply = api.answer(actor, call);
         let sent = Sent { call: Some(call), at: sent };
         self.settle(server, &sent);
@@ -113,9 +135,9 @@ impl World {
 
     /// Changes an API directly, as a person or a controller does.
     pub fn change(&mut self, server: &str, change: impl FnOnce(&mut Server, &mut Random)) {
-        let now = self.now();
+        let (now, time) = (self.now(), self.time_of(server));
         let Some(api) = self.servers.get_mut(server) else { return };
-        api.set_time(now, timestamp());
+        api.set_time(now, time);
         change(api, &mut self.random);
         self.settle(server, &Sent { call: None, at: now });
     }
@@ -161,7 +183,7 @@ impl World {
     }
 }
 
-/// The time as Kubernetes writes it.
-pub fn timestamp() -> String {
-    limen_sync::clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+/// A time as Kubernetes writes it.
+pub fn timestamp(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -41,6 +41,14 @@ pub fn boot_nanos() -> u64 {
     }
 }
 
+/// Sets the simulated wall clock of this thread forwards or back. Timers, and the time since the
+/// machine started, go on as before.
+pub fn jump(by: SignedDuration) {
+    if let Some((base, since)) = SIMULATED.get() {
+        SIMULATED.set(Some((base.checked_add(by).unwrap_or(base), since)));
+    }
+}
+
 /// From here on, wall time on this thread starts at `base` and advances with tokio's clock. Needs a
 /// runtime whose clock is paused, and exactly one thread.
 pub fn simulate(base: Timestamp) {

@@ -5,7 +5,9 @@
 pub struct Recorded<'a> {
     /// Name of the Cluster object.
     pub name: &'a str,
-    /// When it was created; of two for one cluster, the older one has it.
+    /// Whether the cluster was found under this name before; of two for one cluster, that one has it.
+    pub confirmed: bool,
+    /// When it was created; the older one has it otherwise.
     pub created: &'a str,
     /// The uid that it stands for.
     pub uid: Option<&'a str>,
@@ -57,8 +59,8 @@ pub fn identify<'a>(
         return Identity::Changed { known: known.to_owned(), found: found.to_owned() };
     }
     let senior = |other: &Recorded<'_>| {
-        let mine = (member.uid.is_none(), member.created, member.name);
-        other.uid == Some(found) && (false, other.created, other.name) < mine
+        let mine = (member.uid.is_none(), !member.confirmed, member.created, member.name);
+        other.uid == Some(found) && (false, !other.confirmed, other.created, other.name) < mine
     };
     match others.find(senior) {
         Some(other) => Identity::Twin(other.name.to_owned()),
@@ -75,7 +77,19 @@ mod tests {
         created: &'static str,
         uid: Option<&'static str>,
     ) -> Recorded<'static> {
-        Recorded { name, created, uid }
+        Recorded { name, confirmed: false, created, uid }
+    }
+
+    /// The clock of the hub may have been set back before the younger one joined.
+    #[test]
+    fn a_name_that_a_cluster_was_found_under_stays_with_it() {
+        let had = Recorded { confirmed: true, ..cluster("a", "2026-01-02", Some("u")) };
+        let new = cluster("b", "2026-01-01", Some("u"));
+        let judged = |one: &Recorded<'_>, other: &Recorded<'static>| {
+            identify(one, Some("u"), "hub", std::iter::once(other.clone()))
+        };
+        assert_eq!(judged(&had, &new), Identity::Known);
+        assert_eq!(judged(&new, &had), Identity::Twin("a".to_owned()));
     }
 
     #[test]

@@ -43,6 +43,19 @@ impl Ledger {
         self.removed.range(now - window + 1..).map(|(_, leaves)| leaves).sum()
     }
 
+    /// Takes entries from the future for new ones: the clock was set back since. They leave the window
+    /// like all others.
+    pub fn redate(&mut self, now: i64) {
+        for (_, entry) in self.deleted.split_off(&(now + 1)) {
+            for (namespace, roots) in entry {
+                self.delete(now, &namespace, roots);
+            }
+        }
+        for (_, leaves) in self.removed.split_off(&(now + 1)) {
+            self.remove(now, leaves);
+        }
+    }
+
     /// Drops entries that have left the window.
     pub fn prune(&mut self, now: i64, window: i64) {
         self.deleted = self.deleted.split_off(&(now - window + 1));
@@ -69,5 +82,18 @@ mod tests {
         assert_eq!((ledger.removed(189, 60), ledger.removed(190, 60)), (7, 0));
         ledger.prune(190, 60);
         assert_eq!(ledger, Ledger::default());
+    }
+
+    #[test]
+    fn entries_from_the_future_count_for_one_window_and_no_longer() {
+        let mut ledger = Ledger::default();
+        ledger.delete(90, "shop", 1);
+        ledger.delete(5000, "shop", 3);
+        ledger.delete(6000, "shop", 2);
+        ledger.remove(7000, 7);
+        ledger.redate(100);
+        assert_eq!((ledger.deleted("shop", 100, 60), ledger.removed(100, 60)), (6, 7));
+        assert_eq!((ledger.deleted("shop", 159, 60), ledger.removed(159, 60)), (5, 7));
+        assert_eq!((ledger.deleted("shop", 160, 60), ledger.removed(160, 60)), (0, 0));
     }
 }

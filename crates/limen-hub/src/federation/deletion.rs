@@ -49,6 +49,9 @@ impl Federation {
                 set.extend(last.map(|last| (name.clone(), last)));
                 continue;
             }
+            if is_of_another(root, name) {
+                continue;
+            }
             let sent = before.is_some_and(|before| {
                 before.root_uid == removal.root_uid && before.desired == removal.desired
             });
@@ -105,7 +108,7 @@ impl Federation {
             let waits = losing.contains(name) && !going.contains(name);
             let state = root.reports.get(name).and_then(|report| report.state);
             let held = root.desired.contains_key(name)
-                || may_hold(root, name, member, &leaf.kind)
+                || (may_hold(root, name, member, &leaf.kind) && !is_of_another(root, name))
                 || state == Some(LeafState::Deleting);
             let known = member.knows(&leaf.kind);
             let away = member.away() || is_unserved(root, name, member, &leaf.kind);
@@ -128,4 +131,10 @@ impl Federation {
         }
         root.finished = !left;
     }
+}
+
+/// Whether a member holds a leaf of a root of another uid in the place of a root's own.
+fn is_of_another(root: &Root, name: &Arc<str>) -> bool {
+    let held_for = root.reports.get(name).and_then(|report| report.held_for.as_deref());
+    held_for.is_some_and(|uid| *uid != *root.uid())
 }

@@ -193,11 +193,16 @@ impl Federation {
             MemberNews::Api(verdict) => {
                 let Some(member) = self.members.get_mut(&cluster) else { return };
                 let was = member.away();
-                if verdict.judged.verdict == Verdict::Healthy
-                    && let Some(since) = member.away_since()
-                {
-                    member.returned_after = Some(verdict.judged.since - since);
-                    member.absent_since = None;
+                match verdict.judged.verdict {
+                    Verdict::Healthy => {
+                        let absence = member.absence(verdict.judged.since);
+                        member.returned_after = absence.or(member.returned_after);
+                        (member.absent_since, member.unhealthy_from) = (None, None);
+                    }
+                    Verdict::Unhealthy => {
+                        member.unhealthy_from.get_or_insert_with(Instant::now);
+                    }
+                    Verdict::Unknown => {}
                 }
                 member.verdict = Some(verdict);
                 if member.away() {

@@ -20,6 +20,7 @@ mod tests;
 mod tombstones;
 mod writes;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -214,7 +215,10 @@ impl Federation {
     /// Starts to federate a kind, in all its forms.
     fn federate_kind(&mut self, leaf: &Arc<Kind>) {
         for (kind, source) in sources_of(leaf) {
-            if self.sources.insert(kind.clone(), source).is_none() {
+            // Kinds of one name in two groups share the names of their other forms: those stay with
+            // the kind that had them first.
+            if let Entry::Vacant(vacant) = self.sources.entry(kind.clone()) {
+                vacant.insert(source);
                 self.to_watch.push(kind);
             }
         }

@@ -152,5 +152,6 @@ impl Federation {
 }
 
 fn recorded<'a>(name: &'a str, member: &'a Member) -> Recorded<'a> {
-    Recorded { name, created: &member.created, uid: member.recorded_uid() }
+    let confirmed = member.uid.is_some();
+    Recorded { name, confirmed, created: &member.created, uid: member.recorded_uid() }
 }

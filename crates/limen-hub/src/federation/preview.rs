@@ -211,7 +211,7 @@ impl Federation {
             |member: &crate::clusters::Member| member.written.as_ref().map(|told| told.leaves);
         let all = self.members.values().filter_map(told).sum::<usize>().max(rest.len());
         let (ledger, limits) = (&self.ledger.ledger, self.options.limits);
-        let now = limen_sync::clock::now_seconds();
+        let now = self.ledger.now();
         let verdict = judge(&[removal], ledger, all, limits, now).pop().flatten();
         verdict.map(|reason| format!("would be held: {reason}"))
     }

@@ -18,7 +18,6 @@ use crate::roots::{Clearance, Root};
 pub(crate) const LEDGER: &str = "limen-removals";
 
 /// The ledger, and how much of it is on disk.
-#[derive(Default)]
 pub(super) struct LedgerState {
     pub(super) ledger: Ledger,
     /// Grows with every entry.
@@ -27,14 +26,39 @@ pub(super) struct LedgerState {
     pub(super) written: u64,
     /// Roots whose removal waits for a version.
     waiting: Vec<(u64, Arc<ObjectId>)>,
+    /// The wall clock when this hub started, in seconds, and the machine's clock then.
+    started: (i64, u64),
+}
+
+impl Default for LedgerState {
+    fn default() -> Self {
+        Self {
+            ledger: Ledger::default(),
+            version: 0,
+            written: 0,
+            waiting: Vec::new(),
+            started: (clock::now_seconds(), clock::boot_nanos()),
+        }
+    }
 }
 
 impl LedgerState {
+    /// The time of entries, in seconds since 1970. A window stays as long as it is when somebody sets
+    /// the wall clock while this hub runs.
+    pub(super) fn now(&self) -> i64 {
+        let (wall, boot) = self.started;
+        let passed = clock::boot_nanos().saturating_sub(boot) / 1_000_000_000;
+        wall.saturating_add_unsigned(passed)
+    }
+
     /// Takes the ledger of an earlier hub.
     pub(super) fn read(&mut self, object: &Value) {
         let text = object["data"]["ledger"].as_str().unwrap_or_default();
         match serde_json::from_str(text) {
-            Ok(ledger) => self.ledger = ledger,
+            Ok(ledger) => {
+                self.ledger = ledger;
+                self.ledger.redate(self.now());
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot read ConfigMap {LEDGER}; starting a new ledger");
             }
@@ -48,7 +72,7 @@ impl Federation {
         &mut self,
         outlooks: &[(Arc<ObjectId>, Outlook)],
     ) -> Vec<BTreeSet<Arc<str>>> {
-        let now = clock::now_seconds();
+        let now = self.ledger.now();
         let mut going = Vec::with_capacity(outlooks.len());
         let mut pending: Vec<(usize, BTreeSet<Arc<str>>)> = Vec::new();
         for (at, (id, outlook)) in outlooks.iter().enumerate() {
@@ -81,7 +105,7 @@ impl Federation {
                 continue;
             }
             if let Some(reason) = verdict {
-                self.holds.hold(&reason, (id, root.uid()), rest, now);
+                self.holds.hold(&reason, (id, root.uid()), rest, clock::now_seconds());
                 root.hold = self.holds.of_removal(root.uid());
                 if let Some((name, _)) = &root.hold {
                     let how = format!("{reason}; limen release {name} carries it out");

@@ -106,3 +106,34 @@ async fn what_is_a_root_no_more_is_let_go_although_a_member_without_it_is_away()
         assert_eq!((root.ended, root.finished), (true, known), "what it holds is known: {known}");
     }
 }
+
+#[tokio::test]
+async fn forms_of_a_kind_stay_with_it_when_a_kind_of_its_name_in_another_group_is_federated() {
+    let mut federation = start(Home::Embedded);
+    let core = limen_api::kind(("v1", "Service", "services", true));
+    let other = limen_api::kind(("serving.knative.dev/v1", "Service", "services", true));
+    federation.federate_kind(&other);
+    assert_eq!(federation.sources.get(&core), Some(&Source::Native));
+    assert_eq!(federation.sources.get(&other), Some(&Source::Native));
+    for (form, source) in sources_of(&core) {
+        assert_eq!(federation.sources.get(&form), Some(&source), "{form:?}");
+    }
+}
+
+/// The wall clock is set by an hour, forwards and back, while a member is away.
+#[tokio::test(start_paused = true)]
+async fn an_absence_that_this_hub_observed_is_as_long_as_it_was_whatever_the_clock_says() {
+    let judged = |verdict, since| limen_sync::ApiVerdict {
+        judged: limen_core::health::Judged { verdict, against: 0, since },
+        error: None,
+    };
+    let mut member = Member::new(Arc::new(serde_json::from_value(cluster()).unwrap()));
+    member.verdict = Some(judged(limen_core::global::Verdict::Unhealthy, 10_000));
+    member.unhealthy_from = Some(Instant::now());
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(member.absence(10_000 + 60 + 3600), Some(60));
+    assert_eq!(member.absence(10_000 + 60 - 3600), Some(60));
+    member.absent_since = Some(6000);
+    assert_eq!(member.absence(10_060), Some(4060), "it began in the time of an earlier hub");
+    assert_eq!(member.absence(5000), Some(60));
+}

@@ -163,3 +163,19 @@ async fn remove_credential(hub: &Client, secret: &Secret) -> Result<(), JoinErro
     let deleted = secrets.delete(name, &exactly(&secret.metadata)).await;
     removed(deleted).map(drop).map_err(step(format!("remove the Secret {name}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_names_uid_and_version_of_the_object_that_was_read() {
+        let metadata = ObjectMeta {
+            uid: Some("u-1".to_owned()),
+            resource_version: Some("7".to_owned()),
+            ..ObjectMeta::default()
+        };
+        let sent = serde_json::to_value(exactly(&metadata)).unwrap_or_default();
+        assert_eq!(sent["preconditions"], json!({"uid": "u-1", "resourceVersion": "7"}));
+    }
+}

@@ -150,6 +150,8 @@ fn native() -> impl Iterator<Item = Resource> {
         ("v1", "Event", "events", true),
         ("v1", "ServiceAccount", "serviceaccounts", true),
         ("coordination.k8s.io/v1", "Lease", "leases", true),
+        // It shares its name with a kind of the core group.
+        ("serving.knative.dev/v1", "Service", "services", true),
     ];
     limen_api::NATIVE.into_iter().chain(rows).map(|(api_version, kind, plural, namespaced)| {
         Resource::new(api_version, kind, plural, namespaced)

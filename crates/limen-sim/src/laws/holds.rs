@@ -29,6 +29,11 @@ fn is_released(hold: &Value) -> bool {
     hold["spec"]["release"] == true
 }
 
+/// Whether what a hold covers waits because roots were deleted.
+fn is_by_deletion(hold: &Value) -> bool {
+    matches!(hold["spec"]["reason"].as_str(), Some("MassDeletion" | "NamespaceDeleted"))
+}
+
 /// Whether a hold that nobody has released covers a leaf.
 pub(super) fn is_held(hub: &Server, root: &str, cluster: &str) -> bool {
     let pair = (root.to_owned(), cluster.to_owned());
@@ -50,6 +55,7 @@ impl Laws {
             return;
         }
         let left = scene.after().map(held_by_object).unwrap_or_default();
+        let by_deletion = is_by_deletion(before);
         if is_released(before) {
             for (root, cluster) in held_by_object(before).difference(&left) {
                 // A root that is gone leaves what was released to its tombstones.
@@ -65,7 +71,8 @@ impl Laws {
             let released = truth.is_released(cluster, scene.now);
             let passes = self.truth.leaving.contains(cluster)
                 || self.is_everyday_deletion(truth)
-                || truth.orphans()
+                // What waits because of a deletion was to go with its root, whatever comes later.
+                || (truth.orphans() && !by_deletion)
                 || self.was_brief(hub, truth);
             let wanted = truth.marked.is_none() && truth.selects(cluster, scene.now, 0);
             let lost = scene.servers.iter().any(|(name, member)| {
@@ -93,14 +100,21 @@ impl Laws {
 
     /// Whether a root was deleted by name, together with no more than a person deletes by hand.
     fn is_everyday_deletion(&self, root: &RootTruth) -> bool {
+        self.is_everyday_beside(root, &BTreeSet::new())
+    }
+
+    /// Whether a root was deleted by name, together with no more than a person deletes by hand, not
+    /// counting some.
+    fn is_everyday_beside(&self, root: &RootTruth, uncounted: &BTreeSet<String>) -> bool {
         let Some((at, _)) = root.deleted else { return false };
         // A Namespace counts with all that is in it.
         let namespace = match &*root.key.resource {
             "namespaces" => &root.key.name,
             _ => &root.key.namespace,
         };
-        let together = self.truth.roots.values().filter(|other| {
+        let together = self.truth.roots.iter().filter(|(uid, other)| {
             other.key.namespace == *namespace
+                && !uncounted.contains(*uid)
                 && other.deleted.is_some_and(|(other, _)| other.abs_diff(at) <= NAMED)
         });
         together.count() <= FLOOR
@@ -110,16 +124,37 @@ impl Laws {
     fn everyday_deletion_held(&self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let before = scene.before().map(held_by_object).unwrap_or_default();
         let after = scene.after().map(held_by_object).unwrap_or_default();
-        let reason = scene.after().and_then(|hold| hold["spec"]["reason"].as_str());
-        let by_deletion = matches!(reason, Some("MassDeletion" | "NamespaceDeleted"));
+        let by_deletion = scene.after().is_some_and(is_by_deletion);
+        // Roots that are held already count against no other, unless they go with their namespace.
+        let together =
+            scene.after().is_some_and(|hold| hold["spec"]["reason"] == "NamespaceDeleted");
+        let holds = scene.hub().into_iter().flat_map(|hub| hub.of("holds.limen.dev"));
+        let others = holds.filter(|(key, _)| **key != scene.effect.key);
+        let others = others.flat_map(|(_, hold)| held_by_object(hold));
+        let held = others.chain(before.clone()).map(|(root, _)| root);
+        let held: BTreeSet<String> = held.filter(|_| !together).collect();
         for (root, _) in after.difference(&before) {
             let Some(root) = self.truth.roots.get(root) else { continue };
             // A hub that has not seen the deletion yet may hold for another reason.
             let unseen = root.deleted.is_some_and(|(at, _)| scene.now < at + SEEN);
-            if self.is_everyday_deletion(root) && (by_deletion || !unseen) {
+            if self.is_everyday_beside(root, &held) && (by_deletion || !unseen) {
                 found.push((14, format!("the deletion of {} by name is held", root.key)));
             }
         }
+    }
+
+    /// Deletions by name, in everyday numbers, that are held for whatever reason when nothing has
+    /// happened for a long time.
+    pub(super) fn everyday_deletions_that_wait(&self, now: u64, hub: &Server) -> Vec<String> {
+        let holds = hub.of("holds.limen.dev").filter(|(_, hold)| !is_released(hold));
+        let held: BTreeSet<String> =
+            holds.flat_map(|(_, hold)| held_by_object(hold)).map(|(root, _)| root).collect();
+        let roots = held.iter().filter_map(|uid| self.truth.roots.get(uid));
+        let waiting = roots.filter(|root| {
+            let long_ago = root.marked.is_some_and(|at| at + SEEN < now);
+            long_ago && self.is_everyday_deletion(root)
+        });
+        waiting.map(|root| format!("the deletion of {} by name still is held", root.key)).collect()
     }
 }
 

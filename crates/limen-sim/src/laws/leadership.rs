@@ -11,7 +11,10 @@ use crate::world::HUB;
 /// The annotation with the writer's epoch and revision.
 const EPOCH: &str = "limen.dev/epoch";
 /// How long a lease lasts after its last renewal, in milliseconds.
-const LEASE: i64 = 15_000;
+const LEASE: u64 = 15_000;
+
+/// How long a renewal may be on its way, in milliseconds.
+const ON_ITS_WAY: u64 = 60_000;
 
 /// Writers of each member.
 #[derive(Default)]
@@ -42,15 +45,24 @@ impl Laws {
         let lease = Key::new("leases.coordination.k8s.io", "limen-system", "limen-hub");
         let Some(lease) = servers.get(store).and_then(|store| store.get(&lease)) else { return };
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-        let renewed = lease["spec"]["renewTime"].as_str().unwrap_or_default();
-        let age = renewed.parse::<jiff::Timestamp>().map_or(0, |renewed| {
-            limen_sync::clock::now().as_millisecond() - renewed.as_millisecond()
-        });
+        let age = self.renewed.get(store).map_or(0, |renewed| now.saturating_sub(*renewed));
         let ours = holder == crate::hub::identity(*process);
         if !ours || age > LEASE {
             let text = format!("hub {process} writes to {server} after its lease has ended");
             self.broken(now, 7, text, trace);
         }
+    }
+
+    /// Notes when the lease of a store was renewed, in true time.
+    pub(super) fn note_renewal(&mut self, scene: &Scene<'_>) {
+        let is_lease = &*scene.effect.key.resource == "leases.coordination.k8s.io";
+        let Some(lease) = scene.after().filter(|_| is_lease) else { return };
+        let renewed = lease["spec"]["renewTime"].as_str().unwrap_or_default();
+        let Ok(renewed) = renewed.parse::<jiff::Timestamp>() else { return };
+        let age = limen_sync::clock::now().as_millisecond() - renewed.as_millisecond();
+        // The clock may have jumped while the renewal was on its way.
+        let age = u64::try_from(age).ok().filter(|age| *age < ON_ITS_WAY).unwrap_or_default();
+        self.renewed.insert(scene.server.to_owned(), scene.now.saturating_sub(age));
     }
 
     pub(super) fn leadership(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {

@@ -28,7 +28,7 @@ use crate::actor::Actor;
 use crate::api::{Call, Cause, Change, Effect, Server, label, uid};
 use crate::network::Network;
 use crate::trace::{Trace, clock};
-use crate::truth::{Deletion, Truth, is_root};
+use crate::truth::{Deletion, Truth, is_root, is_withdrawn};
 use crate::world::HUB;
 
 /// How long a hub may act on what was true, in milliseconds.
@@ -151,6 +151,8 @@ pub struct Laws {
     /// When each hub process started.
     pub started: BTreeMap<u32, u64>,
     writers: leadership::Writers,
+    /// When the lease of each store was renewed.
+    renewed: BTreeMap<String, u64>,
     /// When objects of members were created, by uid.
     created: BTreeMap<String, u64>,
     /// When a hub sent the deletion of a namespace, by API and name.
@@ -209,6 +211,9 @@ impl Laws {
         };
         let scene = Scene { now, server, effect, sent, servers, network, cluster };
         let mut found = Vec::new();
+        if server.starts_with(HUB) {
+            self.note_renewal(&scene);
+        }
         if server == HUB {
             if !cluster.is_empty() {
                 let text = format!(
@@ -264,6 +269,9 @@ impl Laws {
             self.truth.namespace_deleted(now, hub, &effect.key.name);
         }
         match (scene.before(), scene.after()) {
+            (_, Some(object)) if is_withdrawn(object) => {
+                self.truth.root_withdrawn(now, object, deletion);
+            }
             (_, Some(object)) if is_root(&effect.key, object) => {
                 self.truth.root_changed(now, hub, &effect.key, object, deletion);
             }

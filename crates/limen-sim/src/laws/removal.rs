@@ -41,14 +41,14 @@ impl Laws {
         let released = root.as_ref().is_some_and(|root| root.is_released(scene.cluster, scene.now));
         let deletion = root.and_then(|root| {
             root.use_release(scene.cluster, scene.now);
-            root.deleted
+            root.ended()
         });
         if released || self.truth.leaving.contains(scene.cluster) {
             return;
         }
         let root = self.truth.roots.get(root_of(before));
         if root.is_some_and(|root| {
-            root.deleted.is_none() && root.selects_nothing_instead_of(scene.cluster)
+            root.ended().is_none() && root.selects_nothing_instead_of(scene.cluster)
         }) {
             let why = "its root selects no cluster any more, and nobody was asked";
             found.push((5, format!("{}: {why}", scene.describe("deletes"))));
@@ -85,11 +85,8 @@ impl Laws {
         if root.rejects(scene.cluster, scene.now, GRACE) || released {
             return None;
         }
-        let federated = hub.get(&root.key).is_none_or(|object| {
-            object["metadata"]["annotations"]["limen.dev/federate"] != "false"
-        });
         let why = format!("its root is neither deleted nor deselected in {}", scene.cluster);
-        federated.then_some(why)
+        root.withdrawn.is_none().then_some(why)
     }
 
     fn too_many(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {

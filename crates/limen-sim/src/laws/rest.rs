@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Laws, root_of};
-use crate::api::{Server, is_terminating, leaves, owner_uids};
+use super::{Laws, held_by_object, root_of};
+use crate::api::{Key, Server, annotation, finalizers, is_terminating, leaves, owner_uids, uid};
 use crate::hub::server_of;
+use crate::selection::{Selection, policy};
 use crate::trace::Trace;
+use crate::truth::is_withdrawn;
 use crate::world::HUB;
+use limen_api::FINALIZER;
 
 /// Writes within this time before the end are too many, in milliseconds.
 const QUIET: u64 = 120_000;
@@ -33,6 +36,13 @@ impl Laws {
                 let Some(member) = servers.get(&server_of(object)) else { continue };
                 self.synced_means_equal(hub, &cluster.name, member, &mut found);
                 self.finished_roots_leave_nothing(&hubs, object, member, &mut found);
+            }
+            self.deleted_roots_go(hub, servers, &mut found);
+            if hubs.len() == 1 && !is_stopped(hub) {
+                self.placed_roots_have_leaves(hub, servers, &mut found);
+            }
+            for text in self.everyday_deletions_that_wait(now, hub) {
+                self.broken(now, 14, text, trace);
             }
         }
         for text in found {
@@ -103,9 +113,11 @@ impl Laws {
             let Some(root) = self.truth.roots.get(root_of(leaf)) else { continue };
             // A hub that was started on a copy of the store has the root of before.
             let is_there = |hub: &&Server| {
-                hub.get(&root.key).is_some_and(|now| crate::api::uid(now) == root_of(leaf))
+                let known = hub.get(&root.key).filter(|now| uid(now) == root_of(leaf));
+                // One that is no root any more waits for its leaves by its finalizer.
+                known.is_some_and(|known| !is_withdrawn(known) || is_awaited(known))
             };
-            let gone = root.deleted.is_some() && !hubs.iter().any(is_there);
+            let gone = root.ended().is_some() && !hubs.iter().any(is_there);
             let remembered = tombstones
                 .into_iter()
                 .flatten()
@@ -116,6 +128,89 @@ impl Laws {
             }
         }
     }
+
+    /// A root has a leaf in every member that it selects and that serves its kind, unless something
+    /// else is in its place there.
+    fn placed_roots_have_leaves(
+        &self,
+        hub: &Server,
+        servers: &BTreeMap<String, Server>,
+        found: &mut Vec<String>,
+    ) {
+        for (uid, root) in self.truth.roots.iter().filter(|(_, root)| root.ended().is_none()) {
+            let Some(object) = hub.get(&root.key).filter(|object| self::uid(object) == uid) else {
+                continue;
+            };
+            let Selection::Clusters(selected) = &root.selection else { continue };
+            let in_waves = policy(hub, &root.key)
+                .is_some_and(|policy| policy["spec"]["rollout"]["waves"].is_array());
+            // A Job that has finished is not created again.
+            if in_waves || &*root.key.resource == "jobs.batch" || is_held(hub, uid) {
+                continue;
+            }
+            for (cluster, joined) in hub.of("clusters.limen.dev") {
+                let Some(member) = servers.get(&server_of(joined)) else { continue };
+                let is_twin = |other: &Value| server_of(other) == server_of(joined);
+                let names = hub.of("clusters.limen.dev").filter(|(_, other)| is_twin(other));
+                let is_ours = joined["spec"]["uid"] == member.identity() && names.count() == 1;
+                let version = object["apiVersion"].as_str().unwrap_or_default();
+                let kind = member.kinds.get(&root.key.resource);
+                let serves = kind.is_some_and(|kind| kind.api_version() == version);
+                let home = member.get(&Key::namespace(&root.key.namespace));
+                let leaves = self.truth.leaving.contains(&cluster.name);
+                let expected = selected.contains(&cluster.name) && is_ours && serves && !leaves;
+                if expected && !home.is_some_and(is_terminating) && member.get(&root.key).is_none()
+                {
+                    found.push(format!(
+                        "{} is placed in {}, and is not there, although nothing stands in the way",
+                        root.key, cluster.name
+                    ));
+                }
+            }
+        }
+    }
+
+    /// A root that is marked for deletion goes, unless a hold keeps it or a member still has a leaf.
+    fn deleted_roots_go(
+        &self,
+        hub: &Server,
+        servers: &BTreeMap<String, Server>,
+        found: &mut Vec<String>,
+    ) {
+        for (uid, root) in self.truth.roots.iter().filter(|(_, root)| root.marked.is_some()) {
+            let object = hub.get(&root.key).filter(|object| self::uid(object) == uid);
+            let waits = object.is_some_and(|object| is_terminating(object) && is_awaited(object));
+            let held = is_held(hub, uid);
+            let has_leaf = |(name, member): (&String, &Server)| {
+                !name.starts_with(HUB)
+                    && member.kinds.get(&root.key.resource).is_some()
+                    && member.get(&root.key).is_some_and(|leaf| root_of(leaf) == uid)
+            };
+            if waits && !held && !servers.iter().any(has_leaf) {
+                found.push(format!(
+                    "{} was deleted and does not go, although nothing holds it and no member serves a leaf of it",
+                    root.key
+                ));
+            }
+        }
+    }
+}
+
+/// Whether the hub has found newer state than its own, and writes nothing until a person decides.
+fn is_stopped(hub: &Server) -> bool {
+    let system = hub.get(&Key::namespace("limen-system"));
+    system.is_some_and(|system| annotation(system, "limen.dev/newer-mark").is_some())
+}
+
+/// Whether a hold covers leaves of a root.
+fn is_held(hub: &Server, root: &str) -> bool {
+    let covers = |hold: &Value| held_by_object(hold).iter().any(|(held, _)| held == root);
+    hub.of("holds.limen.dev").any(|(_, hold)| covers(hold))
+}
+
+/// Whether the hub waits for the leaves of a root.
+fn is_awaited(object: &Value) -> bool {
+    finalizers(object).any(|name| name == FINALIZER)
 }
 
 fn data(object: &Value) -> Value {

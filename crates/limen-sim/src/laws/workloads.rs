@@ -87,6 +87,10 @@ impl Laws {
             return;
         }
         let Some(policy) = policy(hub, key) else { return };
+        // Nobody can obey the waves of a policy that cannot be read.
+        if by_placement(hub, &policy["spec"]["placement"]) == Selection::Unknown {
+            return;
+        }
         // A change may be on its way by the policy of a moment ago.
         let changed = self.truth.policies_changed.get(&key.namespace);
         if changed.is_some_and(|changed| scene.now < changed + 2000) {

@@ -1,0 +1,138 @@
+//! Hubs that restart, lead, lose the lead, or have an old store.
+
+use super::actions::{THREE, apply, delete, many, meddle, only, policy, text};
+use crate::scenario::{Action, Meddling, Placement, Scenario};
+use crate::world::HUB;
+
+pub(super) fn restart_while_the_store_is_away() -> Scenario {
+    let cut = Action::Cut { server: text(HUB), requests: true, answers: false, seconds: 100 };
+    Scenario::new(44, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(30.0, cut)
+        .at(40.0, apply("ConfigMap", "one", 2))
+        .at(60.0, Action::Kill { seconds: 10 })
+}
+
+pub(super) fn reports_before_the_first_plan() -> Scenario {
+    let outage = |plural: &str, seconds: u64| Action::Outage {
+        server: text(HUB),
+        method: Some(text("GET")),
+        plural: Some(text(plural)),
+        code: 403,
+        seconds,
+    };
+    // A hub that has read everything connects to members, and plans once it can read policies again.
+    Scenario::new(47, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(57.0, outage("jobs", 10))
+        .at(58.0, Action::Kill { seconds: 2 })
+        .at(62.0, outage("placementpolicies", 60))
+        .at(100.0, delete("ConfigMap", "one"))
+}
+
+pub(super) fn store_restored_from_backup() -> Scenario {
+    Scenario::new(9, &THREE)
+        .at(4.0, policy(only(&["europe"]), false, None))
+        .at(5.0, apply("ConfigMap", "old", 1))
+        .at(20.0, Action::BackUp { server: text(HUB) })
+        .at(25.0, policy(Placement::Everywhere, false, None))
+        .at(30.0, apply("ConfigMap", "new", 1))
+        .at(120.0, Action::Restore { server: text(HUB) })
+}
+
+pub(super) fn store_copied() -> Scenario {
+    Scenario::new(10, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, Action::CloneHub)
+        .at(40.0, apply("ConfigMap", "one", 2))
+        .at(60.0, apply("ConfigMap", "two", 1))
+        .at(80.0, delete("ConfigMap", "one"))
+}
+
+pub(super) fn suspended_leader() -> Scenario {
+    let mut scenario = Scenario::new(12, &THREE)
+        .at(30.0, apply("ConfigMap", "one", 1))
+        .at(31.0, many(30))
+        .at(50.0, Action::SecondHub)
+        .at(60.0, Action::Suspend { seconds: 40 })
+        .at(85.0, apply("ConfigMap", "one", 2))
+        .at(85.1, apply("ConfigMap", "many-1", 3));
+    scenario.elects = true;
+    scenario
+}
+
+pub(super) fn leader_suspended_alone() -> Scenario {
+    // It runs again before its fence would have ended if that lasted as long as the lease, twice.
+    let mut scenario = Scenario::new(50, &THREE).at(30.0, many(30));
+    for step in 0..4 {
+        let at = 60.0 + f64::from(step) * 100.0;
+        scenario = scenario
+            .at(at, Action::Suspend { seconds: 25 })
+            .at(at + 10.0, apply("ConfigMap", "many-1", 2 + step))
+            .at(at + 24.0, apply("ConfigMap", "many-2", 2 + step));
+    }
+    scenario.elects = true;
+    scenario
+}
+
+pub(super) fn leader_suspended_briefly() -> Scenario {
+    let mut scenario = Scenario::new(51, &THREE).at(30.0, many(30)).at(40.0, Action::SecondHub);
+    for step in 0..6 {
+        let at = 60.0 + f64::from(step) * 50.0;
+        scenario = scenario
+            .at(at, Action::Suspend { seconds: 8 })
+            .at(at + 7.9, apply("ConfigMap", "many-1", 2 + step))
+            .at(at + 8.1, apply("ConfigMap", "many-2", 2 + step))
+            .at(at + 8.3, apply("ConfigMap", "many-3", 2 + step));
+    }
+    scenario.elects = true;
+    scenario
+}
+
+pub(super) fn policies_that_cannot_be_listed() -> Scenario {
+    let outage = Action::Outage {
+        server: text(HUB),
+        method: Some(text("GET")),
+        plural: Some(text("placementpolicies")),
+        code: 403,
+        seconds: 300,
+    };
+    Scenario::new(65, &THREE)
+        .at(4.0, policy(Placement::Everywhere, false, None))
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(30.0, outage)
+        .at(40.0, policy(only(&["europe"]), false, None))
+        .at(150.0, apply("Secret", "personal", 1))
+}
+
+pub(super) fn store_copied_twice() -> Scenario {
+    // Both copies have the same epoch: only the claim tells them apart.
+    let scenario = Scenario::new(67, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, Action::CloneHub)
+        .at(40.0, Action::CloneHub);
+    (0..6).fold(scenario, |scenario, step| {
+        let at = 80.0 + f64::from(step) * 20.0;
+        scenario.at(at, meddle("europe", "ConfigMap", "one", Meddling::Delete))
+    })
+}
+
+pub(super) fn clock_set_forward_between_deletions() -> Scenario {
+    Scenario::new(68, &THREE)
+        .at(5.0, many(80))
+        .at(60.0, Action::DeleteMany { namespace: text("shop"), count: 40 })
+        .at(70.0, Action::ClockJump { seconds: 7200 })
+        .at(85.0, Action::DeleteMany { namespace: text("shop"), count: 75 })
+}
+
+pub(super) fn clock_set_back_after_deletions() -> Scenario {
+    // Once while the hub runs, and once before it starts.
+    Scenario::new(69, &THREE)
+        .at(5.0, many(120))
+        .at(60.0, Action::DeleteMany { namespace: text("shop"), count: 45 })
+        .at(70.0, Action::ClockJump { seconds: -86_400 })
+        .at(200.0, Action::DeleteMany { namespace: text("shop"), count: 90 })
+        .at(210.0, Action::ClockJump { seconds: -86_400 })
+        .at(211.0, Action::Kill { seconds: 2 })
+        .at(400.0, Action::DeleteMany { namespace: text("shop"), count: 115 })
+}

@@ -1,0 +1,123 @@
+//! Jobs, autoscalers and waves.
+
+use super::actions::{THREE, apply, cut, delete, foreign, meddle, text};
+use crate::scenario::{Action, Guise, Meddling, Placement, Scenario};
+
+pub(super) fn autoscaler_in_one_cluster() -> Scenario {
+    let here = Action::Select {
+        kind: text("HorizontalPodAutoscaler"),
+        namespace: text("shop"),
+        name: text("web"),
+        selector: Some(text(r#"[{"key": "region", "operator": "in", "values": ["europe"]}]"#)),
+    };
+    Scenario::new(52, &THREE)
+        .at(5.0, apply("HorizontalPodAutoscaler", "web", 1))
+        .at(6.0, here)
+        .at(30.0, apply("Deployment", "web", 1))
+        .at(60.0, delete("Deployment", "web"))
+        .at(90.0, apply("Deployment", "web", 1))
+}
+
+pub(super) fn autoscaler_arrives() -> Scenario {
+    Scenario::new(15, &THREE)
+        .at(5.0, apply("Deployment", "web", 1))
+        .at(30.0, apply("HorizontalPodAutoscaler", "web", 1))
+        .at(90.0, delete("HorizontalPodAutoscaler", "web"))
+}
+
+pub(super) fn local_autoscaler() -> Scenario {
+    Scenario::new(25, &THREE)
+        .at(5.0, apply("Deployment", "web", 1))
+        .at(30.0, foreign("europe", "HorizontalPodAutoscaler", "web", Guise::Plain))
+}
+
+pub(super) fn job_expires_unwatched() -> Scenario {
+    // Jobs finish after some seconds and expire half a minute later: once without a hub, once
+    // without the network.
+    Scenario::new(54, &THREE)
+        .at(5.0, apply("Job", "first", 1))
+        .at(6.5, Action::Kill { seconds: 60 })
+        .at(100.0, apply("Job", "second", 1))
+        .at(101.0, cut("asia", 120))
+}
+
+pub(super) fn finished_job_deleted() -> Scenario {
+    Scenario::new(27, &THREE)
+        .at(5.0, apply("Job", "once", 2))
+        .at(30.0, meddle("europe", "Job", "once", Meddling::Delete))
+}
+
+pub(super) fn finished_job_expires() -> Scenario {
+    Scenario::new(28, &THREE).at(5.0, apply("Job", "once", 1))
+}
+
+pub(super) fn job_over_a_restart() -> Scenario {
+    Scenario::new(40, &THREE)
+        .at(5.0, apply("Job", "once", 2))
+        .at(60.0, Action::Kill { seconds: 2 })
+        .at(65.0, meddle("europe", "Job", "once", Meddling::Delete))
+        .at(90.0, meddle("asia", "Job", "once", Meddling::Delete))
+        .at(120.0, Action::Kill { seconds: 2 })
+}
+
+pub(super) fn image_that_never_starts() -> Scenario {
+    let waves = vec![vec![text("africa")], vec![text("asia")], vec![text("europe")]];
+    let policy = Action::Policy {
+        namespace: text("shop"),
+        name: text("policy"),
+        placement: Placement::Everywhere,
+        orphan: false,
+        conflict: None,
+        waves,
+    };
+    Scenario::new(14, &THREE)
+        .at(4.0, policy)
+        .at(5.0, apply("Deployment", "web", 1))
+        // Its image cannot be pulled.
+        .at(60.0, apply("Deployment", "web", 2))
+}
+
+pub(super) fn wave_that_refuses() -> Scenario {
+    let waves = vec![vec![text("africa")], vec![text("asia"), text("europe")]];
+    let policy = Action::Policy {
+        namespace: text("shop"),
+        name: text("policy"),
+        placement: Placement::Everywhere,
+        orphan: false,
+        conflict: Some(text("Abort")),
+        waves,
+    };
+    Scenario::new(42, &THREE)
+        .at(3.0, foreign("africa", "Deployment", "web", Guise::Plain))
+        .at(4.0, policy)
+        .at(5.0, apply("Deployment", "web", 1))
+        .at(60.0, apply("Deployment", "web", 3))
+}
+
+pub(super) fn waves_for_an_absent_member() -> Scenario {
+    let waves = vec![vec![text("africa")], vec![text("asia"), text("europe")]];
+    let policy = Action::Policy {
+        namespace: text("shop"),
+        name: text("policy"),
+        placement: Placement::Everywhere,
+        orphan: false,
+        conflict: None,
+        waves,
+    };
+    Scenario::new(57, &THREE)
+        .at(5.0, cut("asia", 200))
+        // Its image cannot be pulled.
+        .at(60.0, apply("Deployment", "web", 2))
+        .at(150.0, policy)
+}
+
+pub(super) fn finished_job_in_a_member_without_jobs() -> Scenario {
+    // Africa never runs the Job, so that its root never ends.
+    let (server, resource) = (text("asia"), text("jobs.batch"));
+    Scenario::new(66, &THREE)
+        .at(4.0, cut("africa", 700))
+        .at(30.0, apply("Job", "once", 2))
+        .at(60.0, meddle("asia", "Job", "once", Meddling::Delete))
+        .at(80.0, Action::Unserve { server, resource, seconds: 200 })
+        .at(110.0, Action::Kill { seconds: 2 })
+}
