@@ -146,15 +146,22 @@ impl Laws {
     /// Deletions by name, in everyday numbers, that are held for whatever reason when nothing has
     /// happened for a long time.
     pub(super) fn everyday_deletions_that_wait(&self, now: u64, hub: &Server) -> Vec<String> {
-        let holds = hub.of("holds.limen.dev").filter(|(_, hold)| !is_released(hold));
-        let held: BTreeSet<String> =
-            holds.flat_map(|(_, hold)| held_by_object(hold)).map(|(root, _)| root).collect();
-        let roots = held.iter().filter_map(|uid| self.truth.roots.get(uid));
-        let waiting = roots.filter(|root| {
+        // Without its policy a root gains no cluster; that holds up no deletion.
+        let holds = hub
+            .of("holds.limen.dev")
+            .filter(|(_, hold)| !is_released(hold) && hold["spec"]["reason"] != "PolicyGone");
+        let held: BTreeSet<(String, &str)> = holds
+            .flat_map(|(key, hold)| {
+                held_by_object(hold).into_iter().map(|(root, _)| (root, key.name.as_str()))
+            })
+            .collect();
+        let waiting = held.iter().filter_map(|(uid, hold)| {
+            let root = self.truth.roots.get(uid)?;
             let long_ago = root.marked.is_some_and(|at| at + SEEN < now);
-            long_ago && self.is_everyday_deletion(root)
+            (long_ago && self.is_everyday_deletion(root))
+                .then(|| format!("the deletion of {} by name still is held by {hold}", root.key))
         });
-        waiting.map(|root| format!("the deletion of {} by name still is held", root.key)).collect()
+        waiting.collect()
     }
 }
 
