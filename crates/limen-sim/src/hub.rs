@@ -50,8 +50,6 @@ impl Hub {
                 network.processes.insert(id, Process::Running);
             });
             world.laws.processes.insert(id, (store.to_owned(), elects));
-            let now = world.now();
-            world.laws.started.insert(id, now);
         }
         let task = tokio::spawn(run(shared.clone(), id, store.to_owned(), elects));
         Self { id, store: store.to_owned(), task }

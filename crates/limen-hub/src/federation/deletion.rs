@@ -49,7 +49,9 @@ impl Federation {
                 set.extend(last.map(|last| (name.clone(), last)));
                 continue;
             }
-            if is_of_another(root, name) {
+            // A member that does not serve the kind has nothing to let go now: its tombstone waits.
+            if is_of_another(root, name) || (orphan && is_unserved(root, name, member, &leaf.kind))
+            {
                 continue;
             }
             let sent = before.is_some_and(|before| {

@@ -2,7 +2,7 @@
 
 use super::actions::{THREE, apply, cut, delete, many, only, policy, text, unserve};
 use crate::people::{TWIN, TWIN_RESOURCE};
-use crate::scenario::{Action, Scenario};
+use crate::scenario::{Action, Placement, Scenario};
 use crate::world::HUB;
 
 pub(super) fn hub_joins_itself() -> Scenario {
@@ -127,6 +127,14 @@ pub(super) fn deleted_while_its_kind_is_unserved() -> Scenario {
     Scenario::new(64, &THREE)
         .at(5.0, apply("ConfigMap", "one", 1))
         .at(30.0, unserve("europe", 100_000))
+        .at(60.0, delete("ConfigMap", "one"))
+}
+
+pub(super) fn orphaned_while_its_kind_is_unserved() -> Scenario {
+    Scenario::new(77, &THREE)
+        .at(1.0, policy(Placement::Everywhere, true, None))
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(30.0, unserve("europe", 300))
         .at(60.0, delete("ConfigMap", "one"))
 }
 

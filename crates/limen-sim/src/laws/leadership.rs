@@ -21,8 +21,8 @@ const ON_ITS_WAY: u64 = 60_000;
 pub(super) struct Writers {
     /// The newest epoch that each member has seen.
     epochs: BTreeMap<String, (u64, u64)>,
-    /// The last write to each member by hubs of each store.
-    stores: BTreeMap<String, BTreeMap<String, u64>>,
+    /// The last write to each member by each hub process, with the store that it has.
+    processes: BTreeMap<String, BTreeMap<u32, (String, u64)>>,
     /// The Cluster that last wrote to each member, and when.
     clusters: BTreeMap<String, (String, u64)>,
 }
@@ -84,17 +84,23 @@ impl Laws {
             *newest = epoch.max(*newest);
         }
         let Some((store, _)) = self.processes.get(process) else { return };
-        // Of a store and its copy the later one to claim a member has it, so a process may take over
-        // that started after the last write of the other.
-        let started = self.started.get(process).copied().unwrap_or_default();
-        let stores = self.writers.stores.entry(member.clone()).or_default();
-        let rival = stores.iter().find(|(known, at)| *known != store && started <= **at);
-        if let Some((rival, _)) = rival.filter(|_| stores.contains_key(store)) {
-            let text =
-                format!("hubs of the stores {rival} and {store} both write to {}", scene.server);
+        // Of a store and its copy the later one to claim a member has it; the one that had it writes
+        // no more.
+        let writers = self.writers.processes.entry(member.clone()).or_default();
+        let before = writers.get(process).map(|(_, at)| *at);
+        let lost = before.and_then(|before| {
+            let since = |at: u64| before < at && at < scene.sent.at;
+            writers.values().find(|(rival, at)| rival != store && since(*at))
+        });
+        if let Some((rival, at)) = lost {
+            let text = format!(
+                "{} for store {store}, although a hub of store {rival} has had the cluster {}",
+                scene.describe("writes"),
+                since(*at)
+            );
             found.push((8, text));
         }
-        stores.insert(store.clone(), scene.now);
+        writers.insert(*process, (store.clone(), scene.now));
         let joined =
             scene.hub().and_then(|hub| hub.get(&Key::new("clusters.limen.dev", "", cluster)));
         let joined = joined.and_then(|cluster| cluster["spec"]["uid"].as_str());

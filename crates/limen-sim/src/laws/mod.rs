@@ -148,8 +148,6 @@ pub struct Laws {
     removals: VecDeque<Removal>,
     /// Store of each hub process, and whether it takes part in elections.
     pub processes: BTreeMap<u32, (String, bool)>,
-    /// When each hub process started.
-    pub started: BTreeMap<u32, u64>,
     writers: leadership::Writers,
     /// When the lease of each store was renewed.
     renewed: BTreeMap<String, u64>,

@@ -37,8 +37,9 @@ impl Laws {
                 self.synced_means_equal(hub, &cluster.name, member, &mut found);
                 self.finished_roots_leave_nothing(&hubs, object, member, &mut found);
             }
-            self.deleted_roots_go(hub, servers, &mut found);
+            // A hub beside another on a copy of its store, or behind a newer one, writes nothing.
             if hubs.len() == 1 && !is_stopped(hub) {
+                self.deleted_roots_go(hub, servers, &mut found);
                 self.placed_roots_have_leaves(hub, servers, &mut found);
             }
             for text in self.everyday_deletions_that_wait(now, hub) {
