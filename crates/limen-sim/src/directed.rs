@@ -92,6 +92,11 @@ pub const DIRECTED: &[Directed] = &[
         members::withdrawn_while_its_kind_is_unserved,
     ),
     ("deleted-while-its-kind-is-unserved", &[3, 11], members::deleted_while_its_kind_is_unserved),
+    (
+        "deleted-before-its-creation-is-answered",
+        &[3, 11],
+        members::deleted_before_its_creation_is_answered,
+    ),
     ("orphaned-while-its-kind-is-unserved", &[3, 11], members::orphaned_while_its_kind_is_unserved),
     ("policies-that-cannot-be-listed", &[6], hubs::policies_that_cannot_be_listed),
     (

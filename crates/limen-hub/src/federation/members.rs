@@ -410,7 +410,11 @@ impl Federation {
         let Some(member) = self.members.get_mut(cluster) else { return };
         let Some(root_uid) = report.held_for.clone() else {
             member.unowned.remove(&leaf);
-            return self.tombstones_obeyed(cluster, &leaf);
+            // A creation without an answer may still arrive: only the end of a removal is certain.
+            if report.state.is_none() {
+                self.tombstones_obeyed(cluster, &leaf);
+            }
+            return;
         };
         let waits = |stone: &&Tombstone| leaf_of(stone) == *leaf && *stone.root_uid == *root_uid;
         let buried = self.recent_tombstones.of(&root_uid).filter(waits);

@@ -138,6 +138,16 @@ pub(super) fn orphaned_while_its_kind_is_unserved() -> Scenario {
         .at(60.0, delete("ConfigMap", "one"))
 }
 
+pub(super) fn deleted_before_its_creation_is_answered() -> Scenario {
+    let cut = Action::Cut { server: text("africa"), requests: false, answers: true, seconds: 400 };
+    Scenario::new(78, &THREE)
+        .at(5.0, apply("ConfigMap", "two", 1))
+        .at(24.0, apply("ConfigMap", "one", 1))
+        .at(24.001, cut)
+        .at(31.5, delete("ConfigMap", "one"))
+        .at(120.0, Action::Kill { seconds: 2 })
+}
+
 pub(super) fn clock_set_back_during_an_absence() -> Scenario {
     let mut scenario = Scenario::new(70, &THREE)
         .at(5.0, many(8))
