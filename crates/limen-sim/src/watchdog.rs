@@ -40,11 +40,11 @@ impl Watchdog {
     }
 }
 
-/// What a history that does not end was doing.
+/// The last deeds of a history that does not end.
 fn overdue(seed: u64, shared: &Shared, patience: Duration) -> String {
     let seconds = patience.as_secs();
     let mut text = format!("the history of seed {seed} has not ended after {seconds} s\n");
-    // Whoever goes round in circles with the world locked never lets go of it.
+    // A loop that holds the lock of the world never gives it back.
     let Some(world) = shared.try_lock() else {
         return text + "the simulator itself is busy\n";
     };

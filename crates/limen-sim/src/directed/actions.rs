@@ -42,6 +42,15 @@ pub(super) fn policy(placement: Placement, orphan: bool, conflict: Option<&str>)
     }
 }
 
+/// A policy for all clusters, in waves.
+pub(super) fn in_waves(names: &[&[&str]], conflict: Option<&str>) -> Action {
+    let mut action = policy(Placement::Everywhere, false, conflict);
+    if let Action::Policy { waves, .. } = &mut action {
+        *waves = names.iter().map(|wave| wave.iter().copied().map(text).collect()).collect();
+    }
+    action
+}
+
 pub(super) fn only(names: &[&str]) -> Placement {
     Placement::Only(names.iter().copied().map(text).collect())
 }

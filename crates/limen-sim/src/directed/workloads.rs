@@ -1,7 +1,7 @@
 //! Jobs, autoscalers and waves.
 
-use super::actions::{THREE, apply, cut, delete, foreign, meddle, text};
-use crate::scenario::{Action, Guise, Meddling, Placement, Scenario};
+use super::actions::{THREE, apply, cut, delete, foreign, in_waves, meddle, text};
+use crate::scenario::{Action, Guise, Meddling, Scenario};
 
 pub(super) fn autoscaler_in_one_cluster() -> Scenario {
     let here = Action::Select {
@@ -61,15 +61,7 @@ pub(super) fn job_over_a_restart() -> Scenario {
 }
 
 pub(super) fn image_that_never_starts() -> Scenario {
-    let waves = vec![vec![text("africa")], vec![text("asia")], vec![text("europe")]];
-    let policy = Action::Policy {
-        namespace: text("shop"),
-        name: text("policy"),
-        placement: Placement::Everywhere,
-        orphan: false,
-        conflict: None,
-        waves,
-    };
+    let policy = in_waves(&[&["africa"], &["asia"], &["europe"]], None);
     Scenario::new(14, &THREE)
         .at(4.0, policy)
         .at(5.0, apply("Deployment", "web", 1))
@@ -78,15 +70,7 @@ pub(super) fn image_that_never_starts() -> Scenario {
 }
 
 pub(super) fn wave_that_refuses() -> Scenario {
-    let waves = vec![vec![text("africa")], vec![text("asia"), text("europe")]];
-    let policy = Action::Policy {
-        namespace: text("shop"),
-        name: text("policy"),
-        placement: Placement::Everywhere,
-        orphan: false,
-        conflict: Some(text("Abort")),
-        waves,
-    };
+    let policy = in_waves(&[&["africa"], &["asia", "europe"]], Some("Abort"));
     Scenario::new(42, &THREE)
         .at(3.0, foreign("africa", "Deployment", "web", Guise::Plain))
         .at(4.0, policy)
@@ -95,15 +79,7 @@ pub(super) fn wave_that_refuses() -> Scenario {
 }
 
 pub(super) fn waves_for_an_absent_member() -> Scenario {
-    let waves = vec![vec![text("africa")], vec![text("asia"), text("europe")]];
-    let policy = Action::Policy {
-        namespace: text("shop"),
-        name: text("policy"),
-        placement: Placement::Everywhere,
-        orphan: false,
-        conflict: None,
-        waves,
-    };
+    let policy = in_waves(&[&["africa"], &["asia", "europe"]], None);
     Scenario::new(57, &THREE)
         .at(5.0, cut("asia", 200))
         // Its image cannot be pulled.

@@ -71,7 +71,7 @@ impl Laws {
             let released = truth.is_released(cluster, scene.now);
             let passes = self.truth.leaving.contains(cluster)
                 || self.is_everyday_deletion(truth)
-                // What waits because of a deletion was to go with its root, whatever comes later.
+                // Leaves that wait because of a deletion were to go with their root, whatever comes later.
                 || (truth.orphans() && !by_deletion)
                 || self.was_brief(hub, truth);
             let wanted = truth.marked.is_none() && truth.selects(cluster, scene.now, 0);

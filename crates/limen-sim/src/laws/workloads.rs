@@ -87,7 +87,7 @@ impl Laws {
             return;
         }
         let Some(policy) = policy(hub, key) else { return };
-        // Nobody can obey the waves of a policy that cannot be read.
+        // The waves of an unreadable policy bind no hub.
         if by_placement(hub, &policy["spec"]["placement"]) == Selection::Unknown {
             return;
         }

@@ -65,7 +65,7 @@ impl Hub {
         let mut lines = BufReader::new(output).lines();
         let said = lines.next_line().await?.unwrap_or_default();
         ensure!(said.starts_with("The hub is ready"), "{said}");
-        // What it says later must not fill the pipe.
+        // Later output must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self { process, folder })
     }
