@@ -5,8 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use serde_json::Value;
-
+use crate::json_text::JsonText;
 use crate::rollout::Wave;
 use crate::selector::Selector;
 
@@ -98,7 +97,7 @@ pub struct Federated {
     /// The object that members shall hold.
     pub leaf: ObjectId,
     /// What it looks like before overrides.
-    pub template: Value,
+    pub template: JsonText,
     /// Which members.
     pub placement: Placement,
     /// How leaves differ, in order.

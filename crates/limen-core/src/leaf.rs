@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::federated::{Federated, Kind, ObjectId};
+use crate::json_text::JsonText;
 
 /// Marks a leaf with the hub it belongs to; members are watched by it.
 pub const HUB_LABEL: &str = "limen.dev/hub";
@@ -30,7 +31,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 #[derive(Clone, Debug)]
 pub struct Leaf {
     /// The object to apply.
-    pub object: Value,
+    pub object: JsonText,
     /// A hash of it.
     pub hash: Arc<str>,
     /// Fields that another controller in the member is to own, as JSON pointers; the object does
@@ -47,7 +48,7 @@ impl PartialEq for Leaf {
 
 /// The object for members, before overrides.
 pub(crate) fn shape(federated: &Federated) -> Value {
-    let template = &federated.template;
+    let template = federated.template.value();
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), json!(federated.leaf.kind.api_version));
     object.insert("kind".to_owned(), json!(federated.leaf.kind.kind));
@@ -78,7 +79,7 @@ pub(crate) fn finish(
     set(metadata, "labels", ROOT_LABEL, &federated.root_uid);
     let hash: Arc<str> = hash(&object).into();
     set(&mut object["metadata"], "annotations", HASH_ANNOTATION, &hash);
-    Leaf { object, hash, handed_over: handed_over.to_vec() }
+    Leaf { object: (&object).into(), hash, handed_over: handed_over.to_vec() }
 }
 
 fn metadata(template: &Value, leaf: &ObjectId) -> Value {

@@ -26,6 +26,7 @@ pub mod global;
 pub mod handover;
 pub mod health;
 pub mod hold;
+pub mod json_text;
 pub mod leaf;
 pub mod lifecycle;
 pub mod locality;

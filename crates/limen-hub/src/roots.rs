@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use limen_api::{FINALIZER, LeafState};
 use limen_core::federated::{Federated, ObjectId, OnDelete};
+use limen_core::json_text::JsonText;
 use limen_core::lifecycle::{Governed, fate};
 use limen_core::plan::Plan;
 use limen_core::reconcile::fingerprint;
@@ -63,7 +64,7 @@ pub(crate) struct Root {
     /// Events to be written.
     pub(crate) events: Vec<Draft>,
     /// The status as it was written last.
-    pub(crate) written_status: Option<Value>,
+    pub(crate) written_status: Option<JsonText>,
     /// The record as it was written last, as JSON: as a value it would take ten times the memory.
     pub(crate) written_report: Option<Box<str>>,
 }

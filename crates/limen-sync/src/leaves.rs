@@ -208,7 +208,8 @@ impl Leaves {
             return;
         }
         let leaf = leaf.filter(|leaf| held.applied.as_ref() == Some(&leaf.hash));
-        let drift = leaf.map_or(Vec::new(), |leaf| differences(&leaf.object, object, NAMED));
+        let drift =
+            leaf.map_or(Vec::new(), |leaf| differences(&leaf.object.value(), object, NAMED));
         // What the member itself makes of a leaf is how that leaf looks there.
         let settled = match leaf {
             Some(_) if drift.is_empty() || by_us => Some(held.fingerprint),

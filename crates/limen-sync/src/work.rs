@@ -252,7 +252,7 @@ async fn place(
     // Mostly there is nothing, and then one request does it all.
     if *create
         && let Some(object) =
-            api.apply_new_with(id, &leaf.object, &annotations(mark, false)).await?
+            api.apply_new_with(id, &leaf.object.value(), &annotations(mark, false)).await?
     {
         return Ok(Outcome::Holds(LeafChange::Created, object));
     }
@@ -260,7 +260,7 @@ async fn place(
     let held = Held::of(&found);
     let applied_before = held.applied.as_ref() == Some(&leaf.hash);
     let drift = match applied_before {
-        true => differences(&leaf.object, &found, NAMED),
+        true => differences(&leaf.object.value(), &found, NAMED),
         false => Vec::new(),
     };
     let contained = applied_before && drift.is_empty();
@@ -299,11 +299,11 @@ async fn apply(
 ) -> Result<Value, MemberErrorOr> {
     let annotations = annotations(mark, adopted);
     if leaf.handed_over.is_empty() {
-        return Ok(api.apply_over(id, &leaf.object, over, &annotations).await?);
+        return Ok(api.apply_over(id, &leaf.object.value(), over, &annotations).await?);
     }
     let current = api.get_managed(id).await?.filter(|found| version_of(found) == *over);
     let Some(current) = current else { return Err(MemberErrorOr::Changed(changed())) };
-    let object = applied_over(&leaf.object, &leaf.handed_over, &current, FIELD_MANAGER);
+    let object = applied_over(&leaf.object.value(), &leaf.handed_over, &current, FIELD_MANAGER);
     Ok(api.apply_over(id, &object, over, &annotations).await?)
 }
 
@@ -369,7 +369,7 @@ mod tests {
         let version = Precondition { uid: "leaf".to_owned(), resource_version: "1".to_owned() };
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "web", "namespace": "default"}});
-        let leaf = Leaf { object, hash: "hash".into(), handed_over: Vec::new() };
+        let leaf = Leaf { object: (&object).into(), hash: "hash".into(), handed_over: Vec::new() };
         let on_conflict = limen_core::federated::OnConflict::Abort;
         let desired = Desired::Leaf { leaf: leaf.into(), on_conflict, create: true };
         let desired = DesiredLeaf { root_uid: "root".into(), replaces: None, revision: 2, desired };

@@ -69,7 +69,8 @@ async fn a_conflict_is_said_once_however_often_it_is_tried_again() {
     syncer.permit(permit());
     let namespace = Some("default".to_owned());
     let id = Arc::new(ObjectId { kind, namespace, name: "settings".to_owned() });
-    let leaf = Arc::new(Leaf { object: object(), hash: "hash".into(), handed_over: Vec::new() });
+    let leaf =
+        Arc::new(Leaf { object: (&object()).into(), hash: "hash".into(), handed_over: Vec::new() });
     let want = Desired::Leaf { leaf, on_conflict: OnConflict::Abort, create: true };
     syncer.desire(id, Some(desired_leaf(want)));
 

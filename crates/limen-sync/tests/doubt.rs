@@ -218,7 +218,8 @@ fn leaf() -> Value {
 }
 
 fn wanted() -> Desired {
-    let leaf = Arc::new(Leaf { object: leaf(), hash: "hash".into(), handed_over: Vec::new() });
+    let leaf =
+        Arc::new(Leaf { object: (&leaf()).into(), hash: "hash".into(), handed_over: Vec::new() });
     Desired::Leaf { leaf, on_conflict: OnConflict::Abort, create: true }
 }
 

@@ -211,7 +211,8 @@ fn object(root: &str) -> Value {
 
 fn wanted(on_conflict: OnConflict) -> Desired {
     let (object, hash) = (object("root"), "hash".to_owned());
-    let leaf = Arc::new(Leaf { object, hash: hash.into(), handed_over: Vec::new() });
+    let leaf =
+        Arc::new(Leaf { object: (&object).into(), hash: hash.into(), handed_over: Vec::new() });
     Desired::Leaf { leaf, on_conflict, create: true }
 }
 

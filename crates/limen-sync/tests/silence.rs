@@ -180,7 +180,7 @@ async fn an_identity_that_cannot_be_read_is_reported_and_read_again() {
     let (syncer, mut notices) = syncer(failing_at("/api/v1/namespaces/kube-system"));
     let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
     let id = ObjectId { kind, namespace: Some("shop".to_owned()), name: "settings".to_owned() };
-    let leaf = Leaf { object: json!({}), hash: "hash".into(), handed_over: Vec::new() };
+    let leaf = Leaf { object: (&json!({})).into(), hash: "hash".into(), handed_over: Vec::new() };
     let desired =
         Desired::Leaf { leaf: Arc::new(leaf), on_conflict: OnConflict::Abort, create: true };
     let desired = DesiredLeaf { root_uid: "root".into(), replaces: None, revision: 1, desired };

@@ -75,7 +75,11 @@ async fn it_does_not_hurry_the_others_nor_make_them_say_again_what_they_said() {
         let namespace = Some("default".to_owned());
         let id = Arc::new(ObjectId { kind: kind.clone(), namespace, name: name.to_owned() });
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-        let leaf = Arc::new(Leaf { object, hash: "hash".into(), handed_over: Vec::new() });
+        let leaf = Arc::new(Leaf {
+            object: (&object).into(),
+            hash: "hash".into(),
+            handed_over: Vec::new(),
+        });
         let want = Desired::Leaf { leaf, on_conflict: OnConflict::Abort, create: true };
         syncer.desire(id, Some(desired_leaf(want)));
     }

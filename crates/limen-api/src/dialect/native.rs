@@ -167,7 +167,7 @@ pub fn federate(
         root: id.clone(),
         root_uid: uid(object),
         leaf: id,
-        template: object.clone(),
+        template: object.into(),
         placement,
         overrides: overrides(spec.map_or(&[], |spec| &spec.overrides), "spec.overrides")?,
         on_conflict: match on_conflict(kind, spec.and_then(|spec| spec.on_conflict)) {

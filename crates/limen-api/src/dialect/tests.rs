@@ -71,10 +71,10 @@ fn the_three_objects_of_the_seed_give_5_and_10_replicas() {
     let replicas: Vec<_> = plan
         .leaves
         .iter()
-        .map(|(name, leaf)| (&**name, leaf.object["spec"]["replicas"].clone()))
+        .map(|(name, leaf)| (&**name, leaf.object.value()["spec"]["replicas"].clone()))
         .collect();
     assert_eq!(replicas, [("cluster1", json!(5)), ("cluster2", json!(10))]);
-    assert_eq!(plan.leaves["cluster1"].object["metadata"]["name"], "frontend");
+    assert_eq!(plan.leaves["cluster1"].object.value()["metadata"]["name"], "frontend");
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn an_override_replaces_unless_it_says_otherwise() {
         "hub",
         &BTreeMap::new(),
     );
-    assert_eq!(plan.leaves["one"].object["data"], json!({"k": "v"}));
-    assert_eq!(plan.leaves["two"].object["data"], json!({"k": "w", "x": "y"}));
+    assert_eq!(plan.leaves["one"].object.value()["data"], json!({"k": "v"}));
+    assert_eq!(plan.leaves["two"].object.value()["data"], json!({"k": "w", "x": "y"}));
 }
 
 #[test]

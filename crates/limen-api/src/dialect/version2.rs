@@ -97,7 +97,7 @@ fn federated(
             name: root.name.clone(),
         },
         root_uid: uid(object),
-        template: template.clone(),
+        template: template.into(),
         placement,
         overrides,
         on_conflict: on_conflict(leaf, None),

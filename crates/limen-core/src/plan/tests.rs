@@ -6,7 +6,7 @@ use crate::leaf::{HASH_ANNOTATION, HUB_LABEL, ROOT_LABEL};
 use crate::placement::ClusterFacts;
 use crate::selector::Selector;
 
-fn federated(api_version: &str, kind: &str, template: Value) -> Federated {
+fn federated(api_version: &str, kind: &str, template: &Value) -> Federated {
     let id = ObjectId {
         kind: Arc::new(Kind {
             api_version: api_version.to_owned(),
@@ -21,7 +21,7 @@ fn federated(api_version: &str, kind: &str, template: Value) -> Federated {
         root: id.clone(),
         root_uid: "u-1".to_owned(),
         leaf: id,
-        template,
+        template: template.into(),
         placement: Placement::Selector(Selector::default()),
         overrides: Vec::new(),
         on_conflict: OnConflict::default(),
@@ -43,7 +43,7 @@ fn a_leaf_has_what_the_person_wrote_and_nothing_of_the_hub() {
     let service = federated(
         "v1",
         "Service",
-        json!({
+        &json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {
                 "name": "web", "namespace": "default", "uid": "u-1", "resourceVersion": "9",
@@ -62,7 +62,7 @@ fn a_leaf_has_what_the_person_wrote_and_nothing_of_the_hub() {
     let plan = plan(&service, &clusters(&["a"]), "hub-1", &BTreeMap::new());
     let leaf = &plan.leaves["a"];
     assert_eq!(
-        leaf.object,
+        leaf.object.value(),
         json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {
@@ -78,20 +78,20 @@ fn a_leaf_has_what_the_person_wrote_and_nothing_of_the_hub() {
 #[test]
 fn headless_services_stay_headless() {
     let spec = json!({"clusterIP": "None", "clusterIPs": ["None"]});
-    let service = federated("v1", "Service", json!({"spec": spec}));
+    let service = federated("v1", "Service", &json!({"spec": spec}));
     let plan = plan(&service, &clusters(&["a"]), "hub", &BTreeMap::new());
-    assert_eq!(plan.leaves["a"].object["spec"], spec);
+    assert_eq!(plan.leaves["a"].object.value()["spec"], spec);
 }
 
 #[test]
 fn overrides_make_leaves_differ_and_equal_leaves_are_shared() {
-    let mut deployment = federated("apps/v1", "Deployment", json!({"spec": {"replicas": 5}}));
+    let mut deployment = federated("apps/v1", "Deployment", &json!({"spec": {"replicas": 5}}));
     deployment.overrides = vec![Override {
         clusters: Placement::Clusters(vec!["b".to_owned()]),
         patch: patch(json!([{"op": "replace", "path": "/spec/replicas", "value": 10}])),
     }];
     let plan = plan(&deployment, &clusters(&["a", "b", "c"]), "hub", &BTreeMap::new());
-    let replicas = |name: &str| plan.leaves[name].object["spec"]["replicas"].clone();
+    let replicas = |name: &str| plan.leaves[name].object.value()["spec"]["replicas"].clone();
     assert_eq!((replicas("a"), replicas("b"), replicas("c")), (json!(5), json!(10), json!(5)));
     assert!(Arc::ptr_eq(&plan.leaves["a"], &plan.leaves["c"]));
     assert_ne!(plan.leaves["a"].hash, plan.leaves["b"].hash);
@@ -110,7 +110,7 @@ fn an_override_that_does_not_fit_leaves_its_member_as_it_is() {
         ),
         (json!({"op": "replace", "path": "", "value": 7}), "it changes which object this is"),
     ] {
-        let mut deployment = federated("apps/v1", "Deployment", json!({"spec": {"replicas": 5}}));
+        let mut deployment = federated("apps/v1", "Deployment", &json!({"spec": {"replicas": 5}}));
         deployment.overrides = vec![Override {
             clusters: Placement::Clusters(vec!["b".to_owned()]),
             patch: patch(json!([operation])),
@@ -124,9 +124,9 @@ fn an_override_that_does_not_fit_leaves_its_member_as_it_is() {
 
 #[test]
 fn the_hash_changes_with_the_content_only() {
-    let one = federated("v1", "ConfigMap", json!({"data": {"a": "1", "b": "2"}}));
-    let same = federated("v1", "ConfigMap", json!({"data": {"b": "2", "a": "1"}, "status": {}}));
-    let other = federated("v1", "ConfigMap", json!({"data": {"a": "1", "b": "3"}}));
+    let one = federated("v1", "ConfigMap", &json!({"data": {"a": "1", "b": "2"}}));
+    let same = federated("v1", "ConfigMap", &json!({"data": {"b": "2", "a": "1"}, "status": {}}));
+    let other = federated("v1", "ConfigMap", &json!({"data": {"a": "1", "b": "3"}}));
     let hash = |federated| {
         plan(federated, &clusters(&["a"]), "hub", &BTreeMap::new()).leaves["a"].hash.clone()
     };
@@ -137,7 +137,7 @@ fn the_hash_changes_with_the_content_only() {
 #[test]
 fn handed_over_fields_are_left_out_of_the_leaves_of_their_members_only() {
     let template = json!({"spec": {"replicas": 5, "paused": false}});
-    let mut deployment = federated("apps/v1", "Deployment", template);
+    let mut deployment = federated("apps/v1", "Deployment", &template);
     deployment.overrides = vec![Override {
         clusters: Placement::Clusters(vec!["a".to_owned(), "b".to_owned()]),
         patch: patch(json!([{"op": "replace", "path": "/spec/replicas", "value": 10}])),
@@ -145,7 +145,7 @@ fn handed_over_fields_are_left_out_of_the_leaves_of_their_members_only() {
     let fields = vec!["/spec/replicas".to_owned()];
     let handed_over = BTreeMap::from([("b".into(), fields.clone())]);
     let plan = plan(&deployment, &clusters(&["a", "b", "c"]), "hub", &handed_over);
-    let spec = |name: &str| plan.leaves[name].object["spec"].clone();
+    let spec = |name: &str| plan.leaves[name].object.value()["spec"].clone();
     assert_eq!(spec("a"), json!({"replicas": 10, "paused": false}));
     assert_eq!(spec("b"), json!({"paused": false}));
     assert_eq!(spec("c"), json!({"replicas": 5, "paused": false}));

@@ -5,7 +5,7 @@ use super::*;
 const HUB: &str = "hub-1";
 
 fn leaf() -> Leaf {
-    Leaf { object: json!({"spec": {"a": 1}}), hash: "h1".into(), handed_over: Vec::new() }
+    Leaf { object: (&json!({"spec": {"a": 1}})).into(), hash: "h1".into(), handed_over: Vec::new() }
 }
 
 fn held(hub: Option<&str>) -> Held {

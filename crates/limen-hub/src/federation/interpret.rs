@@ -261,7 +261,7 @@ fn nowhere(id: &ObjectId, root: &Root) -> Federated {
         root: id.clone(),
         root_uid: root.uid().to_owned(),
         leaf: id.clone(),
-        template: Value::clone(&root.object),
+        template: (&*root.object).into(),
         placement: Placement::Nowhere,
         overrides: Vec::new(),
         on_conflict: OnConflict::Abort,

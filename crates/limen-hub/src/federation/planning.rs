@@ -392,8 +392,8 @@ impl Federation {
                 current: report.is_some_and(|report| report.current),
             };
             let away = self.members.get(name).is_some_and(Member::away);
-            let done =
-                root.applied(name) && available(&federated.leaf.kind, &leaf.object["spec"], status);
+            let done = root.applied(name)
+                && available(&federated.leaf.kind, &leaf.object.value()["spec"], status);
             let progress = match (away, done) {
                 (true, _) => Progress::Away,
                 (false, true) => Progress::Done,

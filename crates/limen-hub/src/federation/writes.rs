@@ -165,7 +165,7 @@ impl Federation {
         // The status of what is no root any more is whoever's it is now.
         let merged = if root.ended { None } else { status::merged(root) };
         write.status = merged.map(|status| self.front.shown(id, status)).filter(|status| {
-            root.written_status.as_ref() != Some(status) && root.object["status"] != *status
+            root.object["status"] != *status && root.written_status != Some(status.into())
         });
         write.report = status::report(id, root, &self.members, self.front.trouble(id), now);
         write.known = root.written_report.is_some();
@@ -414,7 +414,7 @@ impl Federation {
     fn root_written(&mut self, id: &Arc<ObjectId>, written: Written) -> bool {
         let Some(root) = self.roots.get_mut(id) else { return false };
         if let Some(status) = written.status {
-            root.written_status = Some(status);
+            root.written_status = Some((&status).into());
         }
         if let Some(report) = written.report {
             root.written_report = Some(status::recorded(&report));

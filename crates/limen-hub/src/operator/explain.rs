@@ -325,7 +325,7 @@ fn action(
         Ok(held) => held.as_ref(),
         Err(error) => return format!("unknown: {error}"),
     };
-    let differing = held.map_or(Vec::new(), |held| differences(&leaf.object, held, NAMED));
+    let differing = held.map_or(Vec::new(), |held| differences(&leaf.object.value(), held, NAMED));
     let wanted = Wanted::Leaf {
         leaf,
         root_uid: &federated.root_uid,

@@ -61,7 +61,7 @@ async fn leaves_are_considered_again_only_under_other_terms() {
     engine.authority_changed();
     let kind = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
     let id = Arc::new(ObjectId { kind, namespace: None, name: "settings".to_owned() });
-    let leaf = Leaf { object: json!({}), hash: "hash".into(), handed_over: Vec::new() };
+    let leaf = Leaf { object: (&json!({})).into(), hash: "hash".into(), handed_over: Vec::new() };
     let (leaf, on_conflict) = (Arc::new(leaf), OnConflict::Abort);
     let desired = Desired::Leaf { leaf, on_conflict, create: true };
     let root_uid = "root".into();

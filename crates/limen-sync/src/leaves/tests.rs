@@ -11,7 +11,8 @@ fn id() -> Arc<ObjectId> {
 
 fn desired(hash: &str) -> Option<DesiredLeaf> {
     let object = json!({"spec": {"size": "one"}});
-    let leaf = Arc::new(Leaf { object, hash: hash.into(), handed_over: Vec::new() });
+    let leaf =
+        Arc::new(Leaf { object: (&object).into(), hash: hash.into(), handed_over: Vec::new() });
     let desired = Desired::Leaf { leaf, on_conflict: OnConflict::Abort, create: true };
     Some(DesiredLeaf { root_uid: "root".into(), replaces: None, revision: 1, desired })
 }
