@@ -115,6 +115,11 @@ async fn account_of(rig: &Rig) -> [ObjectId; 5] {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_hub_changes_nothing_of_the_account_of_the_first() {
     let (first, second) = (Rig::start(&["asia-1"]).await, Rig::start(&[]).await);
+    // The second hub needs other rights than the first.
+    let widgets = json!({"apiVersion": "limen.dev/v1alpha1", "kind": "FederatedType",
+        "metadata": {"name": "widgets.example.com"}, "spec": {"apiVersion": "example.com/v1",
+            "kind": "Widget", "plural": "widgets", "scope": "Namespaced"}});
+    second.hub.create(&widgets).await;
     let asia = first.member("asia-1");
     let label = format!("limen.dev/claim=true,limen.dev/hub={}", uid(&first.hub).await);
     let claims = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
