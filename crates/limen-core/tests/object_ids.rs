@@ -42,3 +42,12 @@ fn equal_ids_hash_and_sort_as_equal() {
         }
     }
 }
+
+#[test]
+fn versions_of_a_kind_are_one_kind_and_groups_are_not() {
+    let v1 = kind("serving.knative.dev/v1", "Service");
+    let beta = kind("serving.knative.dev/v1beta1", "Service");
+    let core = kind("v1", "Service");
+    assert_eq!(id(&v1, Some("a"), "x"), id(&beta, Some("a"), "x"));
+    assert_ne!(id(&v1, Some("a"), "x"), id(&core, Some("a"), "x"));
+}

@@ -60,10 +60,12 @@ pub(crate) fn report_kind() -> Arc<Kind> {
     limen_api::kind(("limen.dev/v1alpha1", "FederatedStatus", "federatedstatuses", true))
 }
 
-/// What is remembered of a record that was written: what the next one is compared with.
+/// What is remembered of a record that was written: what the next one is compared with, and the
+/// version that the next one is written over.
 pub(crate) fn recorded(record: &Value) -> Box<str> {
-    let owners = &record["metadata"]["ownerReferences"];
-    json!({"owners": owners, "spec": record["spec"]}).to_string().into()
+    let metadata = &record["metadata"];
+    let (owners, version) = (&metadata["ownerReferences"], &metadata["resourceVersion"]);
+    json!({"owners": owners, "version": version, "spec": record["spec"]}).to_string().into()
 }
 
 /// The facts that a record keeps over a restart.
@@ -166,8 +168,8 @@ pub(crate) fn report(
         return None;
     }
     let record = report_id(id);
-    let metadata =
-        json!({"name": record.name, "namespace": record.namespace, "ownerReferences": owners});
+    let metadata = json!({"name": record.name, "namespace": record.namespace,
+        "resourceVersion": written["version"], "ownerReferences": owners});
     Some(json!({
         "apiVersion": record.kind.api_version, "kind": record.kind.kind,
         "metadata": metadata, "spec": spec}))

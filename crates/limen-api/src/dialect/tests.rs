@@ -175,3 +175,18 @@ fn limen_never_seizes_what_it_was_not_given() {
     assert!(is_root(&there, &config, Home::Existing, true, &labels));
     assert!(is_root(&there, &config, Home::Existing, false, &given));
 }
+
+#[test]
+fn a_leaf_of_any_hub_is_never_a_root() {
+    let given = [("limen.dev/federate".to_owned(), "true".to_owned())].into();
+    let object = |labels: Value| {
+        json!({"metadata": {"namespace": "shop", "name": "settings",
+        "labels": labels, "annotations": {"limen.dev/federate": "true"}}})
+    };
+    let leaf = object(json!({"limen.dev/hub": "any-hub", "limen.dev/root-uid": "u-1"}));
+    let config = native_kind("ConfigMap");
+    for home in [Home::Embedded, Home::Existing] {
+        assert!(is_root(&object(json!({})), &config, home, true, &given), "{home:?}");
+        assert!(!is_root(&leaf, &config, home, true, &given), "{home:?}");
+    }
+}

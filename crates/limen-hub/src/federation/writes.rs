@@ -16,7 +16,7 @@ use super::{FIRST_LOOK, Federation, GATHER, PATIENCE, UNDER_WAY};
 use crate::clusters::{Leaving, Member};
 use crate::conditions::condition;
 use crate::outbox::root::{RootWrite, Written, finalizers};
-use crate::outbox::{Outcome, Record, Write, absent_is_none, is_conflict};
+use crate::outbox::{Outcome, Record, Write, absent_is_none, is_conflict, write_status};
 use crate::setup::cluster_object;
 use crate::traffic::{Front, RootKind};
 use crate::{policies, roots::Root, status};
@@ -168,7 +168,6 @@ impl Federation {
             root.object["status"] != *status && root.written_status != Some(status.into())
         });
         write.report = status::report(id, root, &self.members, self.front.trouble(id), now);
-        write.known = root.written_report.is_some();
         write
     }
 
@@ -230,9 +229,8 @@ impl Federation {
                     value[field] = json!([]);
                 }
             }
-            let patch = json!({"metadata": {"resourceVersion": version}, "status": value});
-            let written = absent_is_none(api.merge(&id, "/status", &patch).await);
-            Outcome::Member(Box::new(status), written)
+            let written = write_status(&api, &id, version.as_deref(), value).await;
+            Outcome::Member(Box::new(status), absent_is_none(written))
         }))
     }
 
@@ -258,8 +256,9 @@ impl Federation {
             namespace: Some(namespace.clone()),
             name: name.clone(),
         };
+        let version = policy.metadata.resource_version.clone();
         Some(Box::pin(async move {
-            let written = api.merge(&id, "/status", &json!({"status": status})).await;
+            let written = write_status(&api, &id, version.as_deref(), &status).await;
             Outcome::PlacementPolicy(status, absent_is_none(written))
         }))
     }

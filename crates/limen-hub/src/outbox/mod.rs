@@ -11,8 +11,9 @@ use futures::future::BoxFuture;
 use limen_api::{ClusterStatus, PlacementPolicyStatus};
 use limen_core::compile::Key;
 use limen_core::federated::ObjectId;
-use limen_sync::Queue;
-use serde_json::Value;
+use limen_sync::{ObjectApi, Queue};
+use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -162,6 +163,18 @@ impl Outbox {
     fn has_room(&self) -> bool {
         self.writes.len() < self.concurrency
     }
+}
+
+/// Writes the status of an object over the version that it was decided on; a newer version is a
+/// conflict. A late request of an earlier leader changes nothing.
+pub(crate) async fn write_status(
+    api: &ObjectApi,
+    id: &ObjectId,
+    version: Option<&str>,
+    status: impl Serialize,
+) -> kube::Result<Value> {
+    let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+    api.merge(id, "/status", &patch).await
 }
 
 /// The result of a write to what may be gone: nothing needs a record then.

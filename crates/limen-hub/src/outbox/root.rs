@@ -6,6 +6,7 @@ use limen_sync::{ObjectApi, is_absent};
 use serde_json::{Value, json};
 
 use super::event::{event, event_kind};
+use super::{is_conflict, write_status};
 use crate::roots::Draft;
 use crate::status::report_id;
 
@@ -16,10 +17,8 @@ pub(crate) struct RootWrite {
     pub(crate) finalizers: Option<Value>,
     /// The root's own status.
     pub(crate) status: Option<Value>,
-    /// The `FederatedStatus` beside it.
+    /// The `FederatedStatus` beside it, with the version that is known of it.
     pub(crate) report: Option<Value>,
-    /// Whether that is there already, as far as is known.
-    pub(crate) known: bool,
     /// Events about it.
     pub(crate) events: Vec<Draft>,
 }
@@ -27,7 +26,7 @@ pub(crate) struct RootWrite {
 /// The parts of it that are done.
 #[derive(Default)]
 pub(crate) struct Written {
-    /// The root after its finalizers were changed.
+    /// The root after its status or its finalizers were changed.
     pub(crate) object: Option<Value>,
     pub(crate) status: Option<Value>,
     pub(crate) report: Option<Value>,
@@ -55,19 +54,19 @@ impl RootWrite {
         written: &mut Written,
     ) -> kube::Result<()> {
         let deleting = object["metadata"]["deletionTimestamp"].is_string();
-        if let Some(status) = self.status {
-            api.merge(id, "/status", &json!({"status": status})).await?;
-            written.status = Some(status);
-        }
         for draft in self.events {
             // An Event that is lost is a pity, and no reason to do anything again.
             if let Err(error) = api.submit(&event_kind(), &event(id, object, &draft)).await {
                 tracing::debug!(root = %id, %error, "an Event could not be written");
             }
         }
-        if let Some(report) = self.report {
-            match write_report(api, &report_id(id), &report, self.known).await {
-                Ok(()) => {}
+        if let Some(status) = self.status {
+            written.object = Some(write_status(api, id, version(object), &status).await?);
+            written.status = Some(status);
+        }
+        if let Some(mut report) = self.report {
+            match write_report(api, &report_id(id), &report).await {
+                Ok(answer) => report["metadata"]["resourceVersion"] = version(&answer).into(),
                 // Its namespace may be going already.
                 Err(_) if deleting => {}
                 Err(error) => return Err(error),
@@ -75,7 +74,7 @@ impl RootWrite {
             written.report = Some(report);
         }
         if let Some(finalizers) = self.finalizers {
-            let version = &object["metadata"]["resourceVersion"];
+            let version = version(written.object.as_ref().unwrap_or(object));
             let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
             written.object = Some(api.merge(id, "", &patch).await?);
         }
@@ -83,25 +82,27 @@ impl RootWrite {
     }
 }
 
-/// Writes the record of a root. Nobody else writes to it, so nothing must be merged field by field.
-async fn write_report(
-    api: &ObjectApi,
-    id: &ObjectId,
-    report: &Value,
-    known: bool,
-) -> kube::Result<()> {
-    if !known {
-        match api.submit(&id.kind, report).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            other => return other,
+/// Writes the record of a root over the version that is known of it, or else over the one that is
+/// there: only the leader writes, and a late request of an earlier one must not.
+async fn write_report(api: &ObjectApi, id: &ObjectId, report: &Value) -> kube::Result<Value> {
+    let write = async |version: Option<&str>| {
+        let mut record = report.clone();
+        record["metadata"]["resourceVersion"] = version.into();
+        match version {
+            Some(_) => api.merge(id, "", &record).await,
+            None => api.create(&id.kind, &record).await,
         }
+    };
+    match write(version(report)).await {
+        Err(error) if is_conflict(&error) || is_absent(&error) => {
+            write(api.get(id).await?.as_ref().and_then(version)).await
+        }
+        written => written,
     }
-    let owners = &report["metadata"]["ownerReferences"];
-    let patch = json!({"metadata": {"ownerReferences": owners}, "spec": report["spec"]});
-    match api.merge(id, "", &patch).await {
-        Err(error) if is_absent(&error) => api.submit(&id.kind, report).await,
-        other => other.map(drop),
-    }
+}
+
+fn version(object: &Value) -> Option<&str> {
+    object["metadata"]["resourceVersion"].as_str()
 }
 
 /// The finalizers of an object with ours among them, or without it.

@@ -115,6 +115,7 @@ impl Traffic {
         let written = Written {
             root_uid: root_uid.to_owned(),
             uid: read.metadata.uid.unwrap_or_default(),
+            version: read.metadata.resource_version,
             global: same.unwrap_or_else(|| Arc::new(read.spec.global)),
             conditions,
         };

@@ -45,6 +45,7 @@ const BATCH: usize = 500;
 struct Written {
     root_uid: String,
     uid: String,
+    version: Option<String>,
     global: Arc<Global>,
     conditions: Vec<Condition>,
 }

@@ -15,7 +15,7 @@ use super::serving::conditions;
 use super::{RootKind, Traffic, global_key, root_kind, roots_of};
 use crate::conditions::condition;
 use crate::outbox::event::{event, event_kind};
-use crate::outbox::{Outcome, Record, Write};
+use crate::outbox::{Outcome, Record, Write, write_status};
 use crate::roots::Draft;
 
 const GROUP: &str = "limen.dev/v1alpha1";
@@ -24,7 +24,8 @@ const GROUP: &str = "limen.dev/v1alpha1";
 enum Effect {
     Apply { id: ObjectId, object: Value, conditions: Option<Vec<Condition>> },
     Delete { id: ObjectId, uid: String },
-    Merge { id: ObjectId, part: &'static str, patch: Value },
+    Merge { id: ObjectId, patch: Value },
+    Status { id: ObjectId, version: Option<String>, status: Value },
     Certificate(Task),
     Events { id: ObjectId, object: std::sync::Arc<Value>, drafts: Vec<Draft> },
 }
@@ -48,7 +49,7 @@ impl Traffic {
         let id = ObjectId::clone(root);
         if let Some(host) = &known.wants_host {
             let patch = json!({"metadata": {"annotations": {HOST_ANNOTATION: host}}});
-            return Some(Effect::Merge { id, part: "", patch });
+            return Some(Effect::Merge { id, patch });
         }
         let drafts = std::mem::take(&mut known.events);
         let object = known.object.clone();
@@ -80,8 +81,8 @@ impl Traffic {
         let same = old["conditions"] == status["conditions"]
             && (old["addresses"] == status["addresses"]
                 || none(&old["addresses"]) && addresses.is_empty());
-        let (id, patch) = (ObjectId::clone(root), json!({"status": status}));
-        (!same).then_some(Effect::Merge { id, part: "/status", patch })
+        let version = known.object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+        (!same).then_some(Effect::Status { id: ObjectId::clone(root), version, status })
     }
 
     fn about_global(&self, key: &Key) -> Option<Effect> {
@@ -104,9 +105,9 @@ impl Traffic {
             (Arc::ptr_eq(&written.global, global) || written.global == *global)
                 && written.root_uid == *uid
         };
-        if written.is_some_and(is_written) {
-            let patch = json!({"status": {"conditions": conditions?}});
-            return Some(Effect::Merge { id, part: "/status", patch });
+        if let Some(written) = written.filter(|written| is_written(written)) {
+            let (version, status) = (written.version.clone(), json!({"conditions": conditions?}));
+            return Some(Effect::Status { id, version, status });
         }
         let owner = root;
         let mut object = json!({
@@ -134,7 +135,8 @@ impl Traffic {
             known.object.status.as_ref().map(|old| serde_json::to_value(old).unwrap_or_default());
         blank(&mut status, old.as_ref().unwrap_or(&Value::Null));
         let id = object_id(("TrafficPolicy", "trafficpolicies"), key);
-        Some(Effect::Merge { id, part: "/status", patch: json!({"status": status}) })
+        let version = known.object.metadata.resource_version.clone();
+        Some(Effect::Status { id, version, status })
     }
 }
 
@@ -154,12 +156,15 @@ impl Effect {
         match self {
             Self::Delete { id, uid } => api.delete(&id, &uid).await.map(|()| None),
             Self::Certificate(task) => task.send(api).await,
-            Self::Merge { id, part, patch } => api.merge(&id, part, &patch).await.map(Some),
+            Self::Merge { id, patch } => api.merge(&id, "", &patch).await.map(Some),
+            Self::Status { id, version, status } => {
+                write_status(api, &id, version.as_deref(), status).await.map(Some)
+            }
             Self::Apply { id, object, conditions } => {
                 let written = api.apply(&id, &object).await?;
                 if let Some(conditions) = conditions {
-                    let patch = json!({"status": {"conditions": conditions}});
-                    api.merge(&id, "/status", &patch).await?;
+                    let version = written["metadata"]["resourceVersion"].as_str();
+                    write_status(api, &id, version, json!({"conditions": conditions})).await?;
                 }
                 Ok(Some(written))
             }

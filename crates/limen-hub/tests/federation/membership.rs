@@ -100,6 +100,54 @@ async fn a_cluster_that_another_hub_claims_joins_only_to_be_shared() {
     ask(&rig, &member, &options).await.unwrap();
 }
 
+/// The account of a hub in a member.
+async fn account_of(rig: &Rig) -> [ObjectId; 5] {
+    let (name, rbac) = (rig.account().await, "rbac.authorization.k8s.io/v1");
+    [
+        in_system("v1", "ServiceAccount", &name),
+        in_system(rbac, "Role", &name),
+        in_system(rbac, "RoleBinding", &name),
+        cluster_wide("ClusterRole", &name),
+        cluster_wide("ClusterRoleBinding", &name),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_hub_changes_nothing_of_the_account_of_the_first() {
+    let (first, second) = (Rig::start(&["asia-1"]).await, Rig::start(&[]).await);
+    // The second hub needs other rights than the first.
+    let widgets = json!({"apiVersion": "limen.dev/v1alpha1", "kind": "FederatedType",
+        "metadata": {"name": "widgets.example.com"}, "spec": {"apiVersion": "example.com/v1",
+            "kind": "Widget", "plural": "widgets", "scope": "Namespaced"}});
+    second.hub.create(&widgets).await;
+    let asia = first.member("asia-1");
+    let label = format!("limen.dev/claim=true,limen.dev/hub={}", uid(&first.hub).await);
+    let claims = limen_api::kind(("v1", "ConfigMap", "configmaps", true));
+    let claimed = async {
+        while asia.api().list(&claims, &label).await.unwrap().0.is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), claimed).await.expect("no claim is made");
+    let account = async || {
+        let mut found = Vec::new();
+        for id in account_of(&first).await {
+            found.push(asia.get(&id).await.unwrap_or_else(|| panic!("{id} is gone")));
+        }
+        found
+    };
+    let before = account().await;
+    let mut options = asia.join_options("asia-1");
+    let refused = ask(&second, asia, &options).await;
+    assert!(matches!(refused, Err(JoinError::Claimed { .. })), "{refused:?}");
+    options.share = true;
+    ask(&second, asia, &options).await.unwrap();
+    assert_eq!(account().await, before);
+    for id in account_of(&second).await {
+        assert!(asia.get(&id).await.is_some(), "{id}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_of_this_hub_is_no_hindrance() {
     let rig = Rig::start(&[]).await;
@@ -244,9 +292,16 @@ async fn an_unjoin_waits_until_the_hub_has_removed_its_finalizer() {
     assert!(rig.hub.get(&id).await.is_none());
 }
 
-/// A join that stores a new credential while the member is being removed keeps it.
+/// A join that stores a new credential while the member is being removed keeps it, whether it changes
+/// the Secret or makes another of the same name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_credential_that_has_changed_since_it_was_read_is_kept() {
+    for replaced in [false, true] {
+        keeps_a_new_credential(replaced).await;
+    }
+}
+
+async fn keeps_a_new_credential(replaced: bool) {
     let mut rig = Rig::start(&["asia-1"]).await;
     rig.stop_federation().await;
     let (id, secret) = (cluster("asia-1"), in_system("v1", "Secret", "cluster-asia-1"));
@@ -258,11 +313,18 @@ async fn a_credential_that_has_changed_since_it_was_read_is_kept() {
             cluster.is_some_and(|found| found["metadata"]["deletionTimestamp"].is_string())
         })
         .await;
-        let new = json!({"stringData": {"token": "new"}});
-        rig.hub.api().merge(&secret, "", &new).await.unwrap();
+        let new = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"token": "new"},
+            "metadata": {"name": "cluster-asia-1", "namespace": "limen-system"}});
+        match replaced {
+            true => {
+                rig.delete(&secret).await;
+                rig.hub.create(&new).await;
+            }
+            false => drop(rig.hub.api().merge(&secret, "", &new).await.unwrap()),
+        }
         rig.hub.api().merge(&id, "", &finalizers(json!([]))).await.unwrap();
     };
     let (left, ()) = tokio::join!(unjoin(&rig.hub.client, &options), joining);
     left.unwrap();
-    assert!(rig.hub.get(&secret).await.is_some());
+    assert!(rig.hub.get(&secret).await.is_some(), "replaced: {replaced}");
 }

@@ -48,7 +48,9 @@ fn world() -> impl Strategy<Value = World> {
 }
 
 fn rules() -> impl Strategy<Value = TrafficRules> {
-    let split = prop::option::of(vec(0_u32..100, 3));
+    // Groups of weight 0 are the ones that weighted groups fall back to.
+    let weight = prop_oneof![Just(0), 1_u32..100];
+    let split = prop::option::of(vec(weight, 3));
     let residency = vec((0_usize..4, 0_usize..4, 0_usize..4), 0..3);
     (split, residency, any::<bool>()).prop_map(|(split, residency, strict)| {
         let name = |index: usize| match index {

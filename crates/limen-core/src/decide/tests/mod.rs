@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 
@@ -10,6 +11,7 @@ mod laws;
 mod rules;
 mod words;
 
+use crate::compile::Policy;
 use crate::global::{Address, Backend, Outliers, Split, Target, TrafficRules, Verdict, Verdicts};
 use crate::locality::Locality;
 
@@ -102,9 +104,12 @@ fn a_promoted_canary_that_fails_falls_back_to_the_groups_of_weight_0() {
     backend.targets[0].group = Some("v2".into());
     backend.targets[1].group = Some("v1".into());
     backend.targets[2].group = Some("v1".into());
-    let groups = BTreeMap::from([("v1".to_owned(), 0), ("v2".to_owned(), 100)]);
-    let split = Some(Split { groups, ..Split::default() });
-    let with = |strict| TrafficRules { split: split.clone(), strict, ..TrafficRules::default() };
+    let with = |strict: bool| {
+        let policy = json!({"groups": [{"name": "v1"}, {"name": "v2"}], "strict": strict,
+            "canary": {"group": "v2", "steps": [10], "stepSeconds": 60}});
+        // Promoted: the canary gets everything.
+        serde_json::from_value::<Policy>(policy).unwrap().rules(Some(100))
+    };
     let fallback = Plan::new(&backend, &with(false), &berlin());
     let strict = Plan::new(&backend, &with(true), &berlin());
     for (states, expected, expected_strict) in [
