@@ -63,7 +63,8 @@ pub(crate) fn report_kind() -> Arc<Kind> {
 /// What is remembered of a record that was written: what the next one is compared with.
 pub(crate) fn recorded(record: &Value) -> Box<str> {
     let owners = &record["metadata"]["ownerReferences"];
-    json!({"owners": owners, "spec": record["spec"]}).to_string().into()
+    let version = &record["metadata"]["resourceVersion"];
+    json!({"owners": owners, "spec": record["spec"], "version": version}).to_string().into()
 }
 
 /// The facts that a record keeps over a restart.
@@ -101,7 +102,8 @@ pub(crate) fn is_about(recorded: &str, root_uid: &str) -> bool {
     recorded["owners"][0]["uid"] == root_uid
 }
 
-/// The `FederatedStatus` of a root, if it differs from what was written last. States that have not
+/// The `FederatedStatus` of a root, if it differs from what was written last, with the version that
+/// it replaces. States that have not
 /// changed keep their times. `unserved` is why its clients are not served as they should be.
 pub(crate) fn report(
     id: &ObjectId,
@@ -166,8 +168,8 @@ pub(crate) fn report(
         return None;
     }
     let record = report_id(id);
-    let metadata =
-        json!({"name": record.name, "namespace": record.namespace, "ownerReferences": owners});
+    let metadata = json!({"name": record.name, "namespace": record.namespace,
+        "ownerReferences": owners, "resourceVersion": written["version"]});
     Some(json!({
         "apiVersion": record.kind.api_version, "kind": record.kind.kind,
         "metadata": metadata, "spec": spec}))

@@ -168,7 +168,6 @@ impl Federation {
             root.written_status.as_ref() != Some(status) && root.object["status"] != *status
         });
         write.report = status::report(id, root, &self.members, self.front.trouble(id), now);
-        write.known = root.written_report.is_some();
         write
     }
 

@@ -6,8 +6,12 @@ use limen_sync::{ObjectApi, is_absent};
 use serde_json::{Value, json};
 
 use super::event::{event, event_kind};
+use super::is_conflict;
 use crate::roots::Draft;
-use crate::status::report_id;
+use crate::status::{report_id, was_let_go};
+
+/// The writes of a record that others may interrupt before it is tried again later.
+const TRIES: usize = 4;
 
 /// A write about one root.
 #[derive(Default)]
@@ -18,8 +22,6 @@ pub(crate) struct RootWrite {
     pub(crate) status: Option<Value>,
     /// The `FederatedStatus` beside it.
     pub(crate) report: Option<Value>,
-    /// Whether that is there already, as far as is known.
-    pub(crate) known: bool,
     /// Events about it.
     pub(crate) events: Vec<Draft>,
 }
@@ -65,9 +67,9 @@ impl RootWrite {
                 tracing::debug!(root = %id, %error, "an Event could not be written");
             }
         }
-        if let Some(report) = self.report {
-            match write_report(api, &report_id(id), &report, self.known).await {
-                Ok(()) => {}
+        if let Some(mut report) = self.report {
+            match write_report(api, &report_id(id), &report).await {
+                Ok(version) => report["metadata"]["resourceVersion"] = version,
                 // Its namespace may be going already.
                 Err(_) if deleting => {}
                 Err(error) => return Err(error),
@@ -83,25 +85,44 @@ impl RootWrite {
     }
 }
 
-/// Writes the record of a root. Nobody else writes to it, so nothing must be merged field by field.
-async fn write_report(
-    api: &ObjectApi,
-    id: &ObjectId,
-    report: &Value,
-    known: bool,
-) -> kube::Result<()> {
-    if !known {
-        match api.submit(&id.kind, report).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            other => return other,
+/// Writes the record of a root over the version that is known, and tells the new one. A request that
+/// arrives late, or for a second time, or from a hub that led before, replaces nothing newer.
+async fn write_report(api: &ObjectApi, id: &ObjectId, report: &Value) -> kube::Result<Value> {
+    let owners = &report["metadata"]["ownerReferences"];
+    let known = version(report);
+    let mut over = known.clone();
+    for _ in 0..TRIES {
+        let written = match &over {
+            Value::Null => {
+                let mut object = report.clone();
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.remove("resourceVersion");
+                }
+                api.create(&id.kind, &object).await
+            }
+            over => {
+                let metadata = json!({"ownerReferences": owners, "resourceVersion": over});
+                let patch = json!({"metadata": metadata, "spec": report["spec"]});
+                api.merge(id, "", &patch).await
+            }
+        };
+        match written {
+            Err(error) if is_conflict(&error) || (is_absent(&error) && !over.is_null()) => {}
+            other => return other.map(|object| version(&object)),
+        }
+        let found = api.get(id).await?;
+        over = found.as_ref().map_or(Value::Null, version);
+        // The garbage collector has noted that the leaves of this root are to stay.
+        let uid = owners[0]["uid"].as_str().unwrap_or_default();
+        if !known.is_null() && was_let_go(found.as_ref(), uid) {
+            return Ok(over);
         }
     }
-    let owners = &report["metadata"]["ownerReferences"];
-    let patch = json!({"metadata": {"ownerReferences": owners}, "spec": report["spec"]});
-    match api.merge(id, "", &patch).await {
-        Err(error) if is_absent(&error) => api.submit(&id.kind, report).await,
-        other => other.map(drop),
-    }
+    Err(kube::Error::Service("the record keeps changing".into()))
+}
+
+fn version(object: &Value) -> Value {
+    object["metadata"]["resourceVersion"].clone()
 }
 
 /// The finalizers of an object with ours among them, or without it.
