@@ -1,6 +1,7 @@
 //! Hubs that restart, lead, lose the lead, or have an old store.
 
 use super::actions::{THREE, apply, delete, many, meddle, only, policy, text};
+use crate::network::Weather;
 use crate::scenario::{Action, Meddling, Placement, Scenario};
 use crate::world::HUB;
 
@@ -103,6 +104,16 @@ pub(super) fn policies_that_cannot_be_listed() -> Scenario {
         .at(30.0, outage)
         .at(40.0, policy(only(&["europe"]), false, None))
         .at(150.0, apply("Secret", "personal", 1))
+}
+
+pub(super) fn records_written_twice() -> Scenario {
+    let weather = Weather { doubled: 1000, ..Weather::default() };
+    Scenario::new(81, &THREE)
+        .at(5.0, many(2))
+        .at(20.0, Action::Storm { weather, seconds: 30 })
+        .at(22.0, policy(only(&["asia"]), false, None))
+        .at(25.0, policy(Placement::Everywhere, false, None))
+        .at(28.0, policy(only(&["africa"]), false, None))
 }
 
 pub(super) fn store_copied_twice() -> Scenario {
