@@ -90,6 +90,8 @@ pub struct Truth {
     pub finished_jobs: BTreeSet<(String, String)>,
     /// Deployments that were available: the API, the Deployment, its template.
     pub available: BTreeSet<(String, Key, String)>,
+    /// The hash of the leaf that a hub wrote last, by the uid of the member and the leaf.
+    pub given: BTreeMap<(String, Key), String>,
     /// Clusters that a person asked to empty.
     pub leaving: BTreeSet<String>,
     /// When policies of a namespace changed last.
