@@ -107,13 +107,14 @@ pub(super) fn policies_that_cannot_be_listed() -> Scenario {
 }
 
 pub(super) fn records_written_twice() -> Scenario {
+    // The record of a change comes again after the record of the placement that follows it.
     let weather = Weather { doubled: 1000, ..Weather::default() };
-    Scenario::new(81, &THREE)
-        .at(5.0, many(2))
-        .at(20.0, Action::Storm { weather, seconds: 30 })
-        .at(22.0, policy(only(&["asia"]), false, None))
-        .at(25.0, policy(Placement::Everywhere, false, None))
-        .at(28.0, policy(only(&["africa"]), false, None))
+    let scenario =
+        Scenario::new(81, &THREE).at(5.0, many(4)).at(20.0, Action::Storm { weather, seconds: 30 });
+    let changed = (0..4).fold(scenario, |scenario, index| {
+        scenario.at(22.0, apply("ConfigMap", &format!("many-{index}"), 2))
+    });
+    changed.at(24.5, policy(only(&["africa"]), false, None))
 }
 
 pub(super) fn store_copied_twice() -> Scenario {
