@@ -150,8 +150,14 @@ impl Member {
         }
     }
 
-    /// Whether its API is known to be away: what it holds is then only what was last seen.
+    /// Whether it is known to be away: what it holds is then only what was last seen. A cluster that
+    /// answers in its place says nothing about it.
     pub(crate) fn away(&self) -> bool {
+        self.is_unreachable() || matches!(self.identity, Some(Identity::Changed { .. }))
+    }
+
+    /// Whether nothing answers at its endpoint.
+    pub(crate) fn is_unreachable(&self) -> bool {
         self.connect_error.is_some()
             || self.verdict.as_ref().is_some_and(|api| api.judged.verdict == Verdict::Unhealthy)
     }

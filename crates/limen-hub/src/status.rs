@@ -103,7 +103,8 @@ pub(crate) fn is_about(recorded: &str, root_uid: &str) -> bool {
     recorded["owners"][0]["uid"] == root_uid
 }
 
-/// The `FederatedStatus` of a root, if it differs from what was written last. States that have not
+/// The `FederatedStatus` of a root, if it differs from what was written last, with the version that
+/// it replaces. States that have not
 /// changed keep their times. `unserved` is why its clients are not served as they should be.
 pub(crate) fn report(
     id: &ObjectId,

@@ -67,6 +67,9 @@ impl Stage {
     /// Carries out an action. What lasts for a while ends by itself.
     pub(crate) fn perform(&mut self, action: &Action) {
         self.adopt_started();
+        if matches!(action, Action::Restore { server } if !self.backups.contains_key(server)) {
+            return;
+        }
         {
             let mut world = self.shared.lock();
             let now = world.now();

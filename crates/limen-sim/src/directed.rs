@@ -46,6 +46,13 @@ pub const DIRECTED: &[Directed] = &[
     ("hub-joins-itself", &[2, 3, 8], members::hub_joins_itself),
     ("one-cluster-under-two-names", &[3, 8, 11], members::one_cluster_under_two_names),
     ("replaced-cluster", &[6, 8, 11], members::replaced_cluster),
+    ("replaced-while-nothing-is-watched", &[8, 11], members::replaced_while_nothing_is_watched),
+    (
+        "deleted-while-its-cluster-is-replaced",
+        &[3, 11],
+        members::deleted_while_its_cluster_is_replaced,
+    ),
+    ("records-written-twice", &[3, 11], hubs::records_written_twice),
     ("store-restored-from-backup", &[3, 5], hubs::store_restored_from_backup),
     ("store-copied", &[3, 8], hubs::store_copied),
     ("foreign-object-during-watch-lag", &[1, 2], ownership::foreign_object_during_watch_lag),

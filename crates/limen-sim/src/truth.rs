@@ -68,6 +68,8 @@ pub struct RootTruth {
     pub emptied: Option<u64>,
     /// Last readable selection.
     pub last_known: BTreeSet<String>,
+    /// The hub was restored to a time at which this root did not exist: no hub can know of it.
+    pub forgotten: bool,
     /// Clusters whose leaf a person has released from a hold, each with the time at which that
     /// release was used up.
     pub released: BTreeMap<String, Option<u64>>,
@@ -88,6 +90,8 @@ pub struct Truth {
     pub finished_jobs: BTreeSet<(String, String)>,
     /// Deployments that were available: the API, the Deployment, its template.
     pub available: BTreeSet<(String, Key, String)>,
+    /// The hash of the leaf that a hub wrote last, by the uid of the member and the leaf.
+    pub given: BTreeMap<(String, Key), String>,
     /// Clusters that a person asked to empty.
     pub leaving: BTreeSet<String>,
     /// When policies of a namespace changed last.
@@ -157,6 +161,7 @@ impl Truth {
             unknown: Some(now),
             emptied: None,
             last_known: BTreeSet::new(),
+            forgotten: false,
             released: BTreeMap::new(),
         });
         // What was deselected until this very moment counts as deselected up to it.
@@ -219,10 +224,16 @@ impl Truth {
         }
     }
 
-    /// Takes note that the hub is as it was at an earlier time: roots that were deleted since are back.
+    /// Takes note that the hub is as it was at an earlier time: roots that were deleted since are back,
+    /// and those that were created since are known by their leaves alone.
     pub fn hub_restored(&mut self, hub: &Server) {
+        let stones = hub.of("clusters.limen.dev").flat_map(|(_, cluster)| {
+            cluster["status"]["tombstones"].as_array().into_iter().flatten()
+        });
+        let buried: BTreeSet<&str> = stones.filter_map(|stone| stone["rootUid"].as_str()).collect();
         for (uid, root) in &mut self.roots {
             let object = hub.get(&root.key).filter(|object| self::uid(object) == uid);
+            root.forgotten = object.is_none() && !buried.contains(uid.as_str());
             if object.is_some_and(|object| !is_terminating(object)) {
                 (root.deleted, root.marked) = (None, None);
             }

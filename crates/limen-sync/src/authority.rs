@@ -1,10 +1,14 @@
 //! The authority to write to a member: the hub's permit, and the claim in the member.
 //!
 //! ```text
-//! described ──► permit ──► claim written ──► leaves may be written
-//!     ▲                        │
-//!     └──── unhealthy ◄────────┴──── another instance claims: stop
+//! described ──► permit ──► claim written ──► a watch shows it ──► leaves may be written
+//!     ▲                        │                   │
+//!     └──── unhealthy ◄────────┴──── claim gone ◄──┴──── another instance claims: stop
 //! ```
+//!
+//! The claim also ties the description to the member. Another cluster that takes the place of the
+//! member does not have it, so a claim that is gone is not written again before the member has been
+//! described again, and leaves are written only while an open watch shows the claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +41,8 @@ pub struct Permit {
 pub(crate) enum Contest {
     /// This hub stops, and the hub is told.
     Lost(Claim),
-    /// A late write of an earlier epoch: the member is described again.
+    /// A late write of an earlier epoch, or another claim than the described one: the member is
+    /// described again.
     Outdated,
 }
 
@@ -64,6 +69,8 @@ pub(crate) struct Authority {
     /// The instance that the member was claimed by when it was described.
     approved: Option<String>,
     known: Option<FoundClaim>,
+    /// The uid of the claim that an open watch shows.
+    shown: Option<String>,
     /// The member carries the claim of this permit.
     held: bool,
     writing: bool,
@@ -75,7 +82,7 @@ pub(crate) struct Authority {
 impl Authority {
     /// Whether leaves may be written.
     pub(crate) fn allows(&self) -> bool {
-        self.described && self.held && self.permit.is_some()
+        self.held && self.permit.is_some() && self.is_confirmed()
     }
 
     /// The terms of writes: instance and epoch.
@@ -120,8 +127,10 @@ impl Authority {
         self.descriptions
     }
 
-    pub(crate) fn is_described(&self) -> bool {
-        self.described
+    /// Whether the hub knows what the member is, and a watch shows that it still is.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        let known = self.known.as_ref().map(|known| &known.version.uid);
+        self.described && known == self.shown.as_ref()
     }
 
     /// Whether the claim is being written.
@@ -173,6 +182,10 @@ impl Authority {
                 self.known = Some(found);
                 None
             }
+            Some(Claimed::Created | Claimed::Gone) => {
+                self.revoke();
+                Some(Contest::Outdated)
+            }
             Some(Claimed::Refused(found)) => {
                 self.known = Some(found.clone());
                 self.contested(found.claim)
@@ -184,8 +197,12 @@ impl Authority {
         }
     }
 
-    /// A watch shows the claim; what follows from it, if it is of another instance.
+    /// A watch shows the claim; what follows from it, if it is another one or of another instance.
     pub(crate) fn see(&mut self, found: FoundClaim) -> Option<Contest> {
+        self.shown = Some(found.version.uid.clone());
+        if self.known.as_ref().is_some_and(|known| known.version.uid != found.version.uid) {
+            return self.lose();
+        }
         if self.known.as_ref().is_some_and(|known| is_older(&found, known)) {
             return None;
         }
@@ -209,11 +226,21 @@ impl Authority {
         Some(Contest::Lost(claim))
     }
 
-    /// The claim is gone from the member: it is written again.
-    pub(crate) fn lose(&mut self) {
-        if self.known.take().is_some() {
-            (self.held, self.not_before) = (false, None);
-        }
+    /// A watch shows that the claim is gone from the member.
+    pub(crate) fn gone(&mut self) -> Option<Contest> {
+        self.shown = None;
+        self.lose()
+    }
+
+    /// Claims are not watched: another cluster may take the place of the member unnoticed.
+    pub(crate) fn unwatched(&mut self) {
+        self.shown = None;
+    }
+
+    fn lose(&mut self) -> Option<Contest> {
+        self.known.take()?;
+        self.revoke();
+        Some(Contest::Outdated)
     }
 
     fn wanted(&self) -> Option<Claim> {
@@ -257,6 +284,8 @@ mod tests {
         assert_eq!(write.approved.as_deref(), Some("before"));
         let held = Claimed::Held(found("ours", 6, "2.10"));
         assert_eq!(authority.finish(write.generation, Some(held), now), None);
+        assert!(!authority.allows(), "no watch shows the claim");
+        assert_eq!(authority.see(found("ours", 6, "2.10")), None);
         authority
     }
 
@@ -324,7 +353,7 @@ mod tests {
             let mut authority = granted(now);
             let contest = if watched { seen(&mut authority) } else { refused(&mut authority) };
             assert_eq!(contest, Some(Contest::Outdated));
-            assert!(!authority.allows() && !authority.is_described());
+            assert!(!authority.allows() && !authority.is_confirmed());
             let number = authority.describe(Some(late.clone()));
             authority.answer(permit(2, 10).map(|permit| Permit { description: number, ..permit }));
             assert_eq!(authority.begin().unwrap().approved.as_deref(), Some("before"));
@@ -362,11 +391,49 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_is_deleted_is_written_again() {
+    fn a_claim_that_goes_is_written_again_once_the_member_has_been_described() {
         let now = Instant::now();
-        let mut authority = granted(now);
-        authority.lose();
-        assert!(!authority.allows());
-        assert_eq!(authority.due(now), Some(now));
+        let other = |version: u64| {
+            let mut found = found("ours", version, "2.10");
+            found.version.uid = "other".to_owned();
+            found
+        };
+        let gone = |authority: &mut Authority| authority.gone();
+        let replaced = |authority: &mut Authority| authority.see(other(1));
+        let missed = |authority: &mut Authority| {
+            authority.stamp(11);
+            let write = authority.begin().unwrap();
+            authority.finish(write.generation, Some(Claimed::Gone), now)
+        };
+        let ways: [&dyn Fn(&mut Authority) -> Option<Contest>; 3] = [&gone, &replaced, &missed];
+        for way in ways {
+            let mut authority = granted(now);
+            assert_eq!(way(&mut authority), Some(Contest::Outdated));
+            assert!(!authority.allows() && authority.due(now).is_none());
+            let description = authority.describe(None);
+            authority.answer(permit(2, 10).map(|permit| Permit { description, ..permit }));
+            assert_eq!(authority.due(now), Some(now));
+        }
+    }
+
+    #[test]
+    fn a_claim_that_was_created_says_nothing_of_the_member_that_was_described_before() {
+        let now = Instant::now();
+        let mut authority = Authority::default();
+        authority.describe(None);
+        authority.answer(permit(2, 10));
+        let write = authority.begin().unwrap();
+        let outcome = authority.finish(write.generation, Some(Claimed::Created), now);
+        assert_eq!(outcome, Some(Contest::Outdated));
+        assert!(authority.due(now).is_none());
+    }
+
+    #[test]
+    fn nothing_is_written_while_no_watch_shows_the_claim() {
+        let mut authority = granted(Instant::now());
+        authority.unwatched();
+        assert!(!authority.allows() && !authority.is_confirmed());
+        assert_eq!(authority.see(found("ours", 6, "2.10")), None);
+        assert!(authority.allows());
     }
 }

@@ -38,6 +38,10 @@ pub(crate) struct FoundClaim {
 pub(crate) enum Claimed {
     /// The member carries the claim.
     Held(FoundClaim),
+    /// The member carried none, and carries this one now.
+    Created,
+    /// The member carries another claim than it was known to, or none any more.
+    Gone,
     /// Another instance, or a later epoch of this one, holds the member.
     Refused(FoundClaim),
 }
@@ -95,29 +99,38 @@ pub(crate) async fn write(
     approved: Option<&str>,
 ) -> Result<Claimed, MemberError> {
     let id = claim_id(hub);
+    let is_foreign = |found: &FoundClaim| {
+        let instance = found.claim.instance.as_str();
+        instance != claim.instance && Some(instance) != approved
+    };
     for _ in 0..TRIES {
         let written = match &known {
             None => create(api, hub, &id, claim).await,
             Some(found) => {
-                let Claim { instance, mark } = &found.claim;
-                let ours = *instance == claim.instance;
-                if mark.epoch > claim.mark.epoch || !(ours || Some(instance.as_str()) == approved) {
+                if found.claim.mark.epoch > claim.mark.epoch || is_foreign(found) {
                     return Ok(Claimed::Refused(found.clone()));
                 }
-                if ours && *mark >= claim.mark {
+                if found.claim.instance == claim.instance && found.claim.mark >= claim.mark {
                     return Ok(Claimed::Held(found.clone()));
                 }
                 replace(api, &id, claim, found).await
             }
         };
         match written {
+            Ok(_) if known.is_none() => return Ok(Claimed::Created),
             Ok(object) => return Ok(Claimed::Held(FoundClaim::of(&object))),
             Err(error) if is_conflict(&error) || is_absent(&error) => {
                 let found = api.get(&id).await?;
                 if let Some(stranger) = found.as_ref().filter(|found| !is_claim(found)) {
                     return Err(not_a_claim(stranger));
                 }
-                known = found.map(|object| FoundClaim::of(&object));
+                let found = found.map(|object| FoundClaim::of(&object));
+                let uid = |claim: &Option<FoundClaim>| Some(claim.as_ref()?.version.uid.clone());
+                if uid(&found) != uid(&known) {
+                    let foreign = found.filter(is_foreign);
+                    return Ok(foreign.map_or(Claimed::Gone, Claimed::Refused));
+                }
+                known = found;
             }
             Err(error) => return Err(error.into()),
         }

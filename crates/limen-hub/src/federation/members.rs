@@ -205,19 +205,12 @@ impl Federation {
                     Verdict::Unknown => {}
                 }
                 member.verdict = Some(verdict);
-                if member.away() {
+                if member.is_unreachable() {
                     member.identity = None;
                     member.relisted.clear();
                 }
                 if member.away() != was {
-                    // What it holds is stale now, or fresh again; deletions may go on.
-                    let concerned = self.roots.iter().filter(|(_, root)| {
-                        root.reports.contains_key(&cluster)
-                            || root.desired.contains_key(&cluster)
-                            || root.is_going()
-                    });
-                    let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
-                    self.dirty.extend(concerned);
+                    self.presence_changed(&cluster);
                 }
                 self.record_member(&cluster);
             }
@@ -247,6 +240,17 @@ impl Federation {
                 self.record_member(&cluster);
             }
         }
+    }
+
+    /// A member is away or back: what it holds is stale now, or fresh again; deletions may go on.
+    pub(super) fn presence_changed(&mut self, cluster: &Arc<str>) {
+        let concerned = self.roots.iter().filter(|(_, root)| {
+            root.reports.contains_key(cluster)
+                || root.desired.contains_key(cluster)
+                || root.is_going()
+        });
+        let concerned: Vec<_> = concerned.map(|(id, _)| id.clone()).collect();
+        self.dirty.extend(concerned);
     }
 
     /// All leaves of a kind that a member holds are known. Leaves of a kind that it does not serve
@@ -361,7 +365,9 @@ impl Federation {
     /// Says again what shall become of leaves whose roots are gone, now that it is known what the
     /// member holds. A leaf of another root is none of their business.
     fn obey_tombstones(&self, cluster: &Arc<str>, kind: &Kind) {
-        let Some(member) = self.members.get(cluster) else { return };
+        let Some(member) = self.members.get(cluster).filter(|member| !member.away()) else {
+            return;
+        };
         let Some(syncer) = &member.syncer else { return };
         for tombstone in &member.tombstones {
             let leaf = leaf_of(tombstone);
@@ -398,7 +404,7 @@ impl Federation {
 
     /// Sends what tombstones say that a person has released.
     pub(super) fn obey_released_tombstones(&self) {
-        for (name, member) in self.members.iter().filter(|(_, member)| !member.away()) {
+        for (name, member) in &self.members {
             for kind in &member.relisted {
                 self.obey_tombstones(name, kind);
             }

@@ -133,9 +133,14 @@ impl Federation {
             if identity == Identity::Known && member.uid.is_none() {
                 member.uid = member.described.as_ref().and_then(|known| known.uid.clone());
             }
+            let was = member.away();
             member.identity = Some(identity);
             if let Some(syncer) = &member.syncer {
                 syncer.permit(permit);
+            }
+            if member.away() != was {
+                self.presence_changed(&name);
+                self.obey_released_tombstones();
             }
             self.record_member(&name);
         }

@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use super::event::{event, event_kind};
 use super::{is_conflict, write_status};
 use crate::roots::Draft;
-use crate::status::report_id;
+use crate::status::{report_id, was_let_go};
+
+/// The writes of a record that others may interrupt before it is tried again later.
+const TRIES: usize = 4;
 
 /// A write about one root.
 #[derive(Default)]
@@ -61,12 +64,12 @@ impl RootWrite {
             }
         }
         if let Some(status) = self.status {
-            written.object = Some(write_status(api, id, version(object), &status).await?);
+            written.object = Some(write_status(api, id, version(object).as_str(), &status).await?);
             written.status = Some(status);
         }
         if let Some(mut report) = self.report {
             match write_report(api, &report_id(id), &report).await {
-                Ok(answer) => report["metadata"]["resourceVersion"] = version(&answer).into(),
+                Ok(version) => report["metadata"]["resourceVersion"] = version,
                 // Its namespace may be going already.
                 Err(_) if deleting => {}
                 Err(error) => return Err(error),
@@ -82,27 +85,44 @@ impl RootWrite {
     }
 }
 
-/// Writes the record of a root over the version that is known of it, or else over the one that is
-/// there: only the leader writes, and a late request of an earlier one must not.
+/// Writes the record of a root over the version that is known, and tells the new one. A request that
+/// arrives late, or for a second time, or from a hub that led before, replaces nothing newer.
 async fn write_report(api: &ObjectApi, id: &ObjectId, report: &Value) -> kube::Result<Value> {
-    let write = async |version: Option<&str>| {
-        let mut record = report.clone();
-        record["metadata"]["resourceVersion"] = version.into();
-        match version {
-            Some(_) => api.merge(id, "", &record).await,
-            None => api.create(&id.kind, &record).await,
+    let owners = &report["metadata"]["ownerReferences"];
+    let known = version(report);
+    let mut over = known.clone();
+    for _ in 0..TRIES {
+        let written = match &over {
+            Value::Null => {
+                let mut object = report.clone();
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.remove("resourceVersion");
+                }
+                api.create(&id.kind, &object).await
+            }
+            over => {
+                let metadata = json!({"ownerReferences": owners, "resourceVersion": over});
+                let patch = json!({"metadata": metadata, "spec": report["spec"]});
+                api.merge(id, "", &patch).await
+            }
+        };
+        match written {
+            Err(error) if is_conflict(&error) || (is_absent(&error) && !over.is_null()) => {}
+            other => return other.map(|object| version(&object)),
         }
-    };
-    match write(version(report)).await {
-        Err(error) if is_conflict(&error) || is_absent(&error) => {
-            write(api.get(id).await?.as_ref().and_then(version)).await
+        let found = api.get(id).await?;
+        over = found.as_ref().map_or(Value::Null, version);
+        // The garbage collector has noted that the leaves of this root are to stay.
+        let uid = owners[0]["uid"].as_str().unwrap_or_default();
+        if !known.is_null() && was_let_go(found.as_ref(), uid) {
+            return Ok(over);
         }
-        written => written,
     }
+    Err(kube::Error::Service("the record keeps changing".into()))
 }
 
-fn version(object: &Value) -> Option<&str> {
-    object["metadata"]["resourceVersion"].as_str()
+fn version(object: &Value) -> Value {
+    object["metadata"]["resourceVersion"].clone()
 }
 
 /// The finalizers of an object with ours among them, or without it.

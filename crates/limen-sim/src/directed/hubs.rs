@@ -1,6 +1,7 @@
 //! Hubs that restart, lead, lose the lead, or have an old store.
 
 use super::actions::{THREE, apply, delete, many, meddle, only, policy, text};
+use crate::network::Weather;
 use crate::scenario::{Action, Meddling, Placement, Scenario};
 use crate::world::HUB;
 
@@ -103,6 +104,17 @@ pub(super) fn policies_that_cannot_be_listed() -> Scenario {
         .at(30.0, outage)
         .at(40.0, policy(only(&["europe"]), false, None))
         .at(150.0, apply("Secret", "personal", 1))
+}
+
+pub(super) fn records_written_twice() -> Scenario {
+    // The record of a change comes again after the record of the placement that follows it.
+    let weather = Weather { doubled: 1000, ..Weather::default() };
+    let scenario =
+        Scenario::new(81, &THREE).at(5.0, many(4)).at(20.0, Action::Storm { weather, seconds: 30 });
+    let changed = (0..4).fold(scenario, |scenario, index| {
+        scenario.at(22.0, apply("ConfigMap", &format!("many-{index}"), 2))
+    });
+    changed.at(24.5, policy(only(&["africa"]), false, None))
 }
 
 pub(super) fn store_copied_twice() -> Scenario {

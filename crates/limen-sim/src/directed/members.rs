@@ -1,6 +1,8 @@
 //! Members that are away, restored, replaced, or joined twice.
 
-use super::actions::{THREE, apply, cut, delete, many, only, policy, text, unserve};
+use super::actions::{
+    THREE, apply, cut, delete, delete_namespace, many, only, policy, text, unserve,
+};
 use crate::people::{TWIN, TWIN_RESOURCE};
 use crate::scenario::{Action, Placement, Scenario};
 use crate::world::HUB;
@@ -26,6 +28,26 @@ pub(super) fn replaced_cluster() -> Scenario {
         .at(5.0, apply("ConfigMap", "one", 1))
         .at(20.0, Action::Reset { server: text("europe") })
         .at(60.0, apply("ConfigMap", "one", 2))
+}
+
+pub(super) fn replaced_while_nothing_is_watched() -> Scenario {
+    // Its watches break, and it is replaced while they are being established again, or are not yet.
+    let broken = |scenario: Scenario, (server, at, gap): (&str, f64, f64)| {
+        let (server, resource) = (text(server), text("jobs.batch"));
+        scenario
+            .at(at, Action::Unserve { server: server.clone(), resource, seconds: 60 })
+            .at(at + gap, Action::Reset { server })
+    };
+    let members = [("europe", 30.0, 0.02), ("asia", 40.0, 0.045), ("africa", 50.0, 0.08)];
+    members.into_iter().fold(Scenario::new(79, &THREE).at(5.0, many(8)), broken)
+}
+
+pub(super) fn deleted_while_its_cluster_is_replaced() -> Scenario {
+    Scenario::new(80, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, Action::Reset { server: text("europe") })
+        .at(60.0, delete("ConfigMap", "one"))
+        .at(80.0, delete_namespace())
 }
 
 pub(super) fn member_restored_from_backup() -> Scenario {

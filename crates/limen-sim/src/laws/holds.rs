@@ -8,7 +8,7 @@ use super::removal::{FLOOR, NAMED};
 use super::{Laws, Scene, root_of};
 use crate::api::Server;
 use crate::selection::policy;
-use crate::truth::RootTruth;
+use crate::truth::{Deletion, RootTruth};
 
 /// How long a hub may take to see a deletion, in milliseconds: watches lag by up to five seconds.
 const SEEN: u64 = 10_000;
@@ -132,12 +132,16 @@ impl Laws {
         let others = holds.filter(|(key, _)| **key != scene.effect.key);
         let others = others.flat_map(|(_, hold)| held_by_object(hold));
         let held = others.chain(before.clone()).map(|(root, _)| root);
-        let held: BTreeSet<String> = held.filter(|_| !together).collect();
+        let (held, none): (BTreeSet<String>, _) = (held.collect(), BTreeSet::new());
         for (root, _) in after.difference(&before) {
             let Some(root) = self.truth.roots.get(root) else { continue };
+            // Also if they stay in the hold that they were in, which has another reason.
+            let how = root.deleted.map(|(_, how)| how);
+            let together = together || how == Some(Deletion::WithNamespace);
+            let uncounted = if together { &none } else { &held };
             // A hub that has not seen the deletion yet may hold for another reason.
             let unseen = root.deleted.is_some_and(|(at, _)| scene.now < at + SEEN);
-            if self.is_everyday_beside(root, &held) && (by_deletion || !unseen) {
+            if self.is_everyday_beside(root, uncounted) && (by_deletion || !unseen) {
                 found.push((14, format!("the deletion of {} by name is held", root.key)));
             }
         }

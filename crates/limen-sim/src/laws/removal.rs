@@ -79,7 +79,8 @@ impl Laws {
         }
         if root.deleted.is_some() {
             let why = "its root was to be deleted without its leaves".to_owned();
-            let may = root.cascades(GRACE) || root.deselects(scene.cluster, scene.now, 0);
+            // A removal for a deselection may have been sent before the deletion, and arrive after it.
+            let may = root.cascades(GRACE) || root.deselects(scene.cluster, scene.sent.at, 0);
             return (!may).then_some(why);
         }
         if root.rejects(scene.cluster, scene.now, GRACE) || released {

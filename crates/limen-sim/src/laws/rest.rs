@@ -9,7 +9,7 @@ use crate::api::{Key, Server, annotation, finalizers, is_terminating, leaves, ow
 use crate::hub::server_of;
 use crate::selection::{Selection, policy};
 use crate::trace::Trace;
-use crate::truth::is_withdrawn;
+use crate::truth::{RootTruth, is_withdrawn};
 use crate::world::HUB;
 use limen_api::FINALIZER;
 
@@ -110,6 +110,7 @@ impl Laws {
         found: &mut Vec<String>,
     ) {
         let tombstones = cluster["status"]["tombstones"].as_array();
+        let is_taken = |root: &RootTruth| hubs.iter().any(|hub| hub.get(&root.key).is_some());
         for (key, leaf) in member.all().filter(|(_, leaf)| !root_of(leaf).is_empty()) {
             let Some(root) = self.truth.roots.get(root_of(leaf)) else { continue };
             // A hub that was started on a copy of the store has the root of before.
@@ -123,7 +124,10 @@ impl Laws {
                 .into_iter()
                 .flatten()
                 .any(|stone| stone["name"] == key.name && stone["rootUid"] == root_of(leaf));
-            if gone && !remembered && !is_terminating(leaf) {
+            // A store that was restored to a time before the root cannot have its tombstone. A hub
+            // deletes nothing that it does not know, and says that it found the leaf.
+            let found_again = root.forgotten && (tells_of_unowned(cluster) || is_taken(root));
+            if gone && !remembered && !found_again && !is_terminating(leaf) {
                 let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
                 found.push(format!("{key} in {name} still is a leaf of a root that is gone, and nothing remembers it"));
             }
@@ -201,6 +205,12 @@ impl Laws {
 fn is_stopped(hub: &Server) -> bool {
     let system = hub.get(&Key::namespace("limen-system"));
     system.is_some_and(|system| annotation(system, "limen.dev/newer-mark").is_some())
+}
+
+/// Whether a Cluster says that it has leaves of unknown roots.
+fn tells_of_unowned(cluster: &Value) -> bool {
+    let mut conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|known| known["type"] == "UnownedLeaves" && known["status"] == "True")
 }
 
 /// Whether a hold covers leaves of a root.

@@ -83,7 +83,11 @@ impl Laws {
             return;
         }
         let hash = |object: &Value| annotation(object, HASH_ANNOTATION).map(str::to_owned);
-        if scene.before().and_then(hash) == hash(leaf) || hash(leaf).is_none() {
+        let Some(given) = hash(leaf) else { return };
+        let member = scene.member().map(Server::identity).unwrap_or_default();
+        let last = self.truth.given.insert((member, key.clone()), given.clone());
+        // A leaf that somebody took away from a member comes back as it was: no change reaches it.
+        if scene.before().and_then(hash).or(last) == Some(given) {
             return;
         }
         let Some(policy) = policy(hub, key) else { return };
@@ -109,7 +113,10 @@ impl Laws {
                     continue;
                 };
                 let server = server_of(object);
-                let away = scene.is_away(&server);
+                // Nor does a wave wait for a cluster in whose place another one answers.
+                let present = scene.servers.get(&server).map(Server::identity);
+                let replaced = present.is_some_and(|uid| object["spec"]["uid"] != uid);
+                let away = scene.is_away(&server) || replaced;
                 let placed = self
                     .truth
                     .roots

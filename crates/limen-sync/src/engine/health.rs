@@ -22,7 +22,7 @@ use crate::syncer::{ApiVerdict, MemberNews};
 impl Engine {
     pub(super) fn probe(&self) -> BoxFuture<'static, Errand> {
         let (api, hub) = (self.api.clone(), self.leaves.hub().to_owned());
-        let describe = !self.authority.is_described();
+        let describe = !self.authority.is_confirmed();
         let before = self.description.clone();
         async move {
             let healthy = probe::healthy(&api).await;
@@ -159,6 +159,7 @@ impl Engine {
         if was_away && self.verdict.judged.verdict == Verdict::Healthy {
             // Watches may not have noticed what was missed while the member was away.
             self.watchers = JoinSet::new();
+            self.authority.unwatched();
             for (kind, used) in std::mem::take(&mut self.watching) {
                 self.watch(kind, used, tell);
             }

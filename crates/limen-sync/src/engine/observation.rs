@@ -8,7 +8,7 @@ use limen_core::mark::Mark;
 use serde_json::Value;
 
 use super::Engine;
-use crate::claim::{FoundClaim, claim_id, is_claim};
+use crate::claim::{FoundClaim, claim_id, claim_kind, is_claim};
 use crate::leaves::Source;
 use crate::syncer::MemberNews;
 use crate::watch::Seen;
@@ -35,8 +35,7 @@ impl Engine {
                 self.watch_established(kind);
                 self.leaves.watched(kind, version(&object));
                 if is_claim(&object) {
-                    self.authority.lose();
-                    return;
+                    return self.claim_gone(&object);
                 }
                 let id = self.leaves.known(identity(&object, kind));
                 self.leaves.deleted(&id, &object);
@@ -60,6 +59,9 @@ impl Engine {
             }
             Seen::OtherVersions(versions) => self.see_other_versions(kind, versions),
             Seen::Lost(error) => {
+                if *kind == claim_kind() {
+                    self.authority.unwatched();
+                }
                 let newly = self.lose(kind, limen_api::error_text(&error));
                 // A broken watch may be all that tells of another cluster behind the same endpoint.
                 if newly && !is_answer(&error) {
@@ -92,8 +94,9 @@ impl Engine {
             self.tell_mark(self.leaves.mark(&id));
             self.consider(&id);
         }
-        if !claimed && *kind == claim_id(self.leaves.hub()).kind {
-            self.authority.lose();
+        if !claimed && *kind == claim_kind() {
+            let contest = self.authority.gone();
+            self.settle_contest(contest);
         }
         for id in before {
             self.leaves.missing_from_list(&id);
@@ -117,7 +120,7 @@ impl Engine {
     }
 
     fn see_claim(&mut self, object: &Value) {
-        let seen = identity(object, &claim_id(self.leaves.hub()).kind);
+        let seen = identity(object, &claim_kind());
         if seen != claim_id(self.leaves.hub()) {
             return;
         }
@@ -125,6 +128,13 @@ impl Engine {
         self.tell_mark(Some(found.claim.mark));
         let contest = self.authority.see(found);
         self.settle_contest(contest);
+    }
+
+    fn claim_gone(&mut self, object: &Value) {
+        if identity(object, &claim_kind()) == claim_id(self.leaves.hub()) {
+            let contest = self.authority.gone();
+            self.settle_contest(contest);
+        }
     }
 
     /// Tells the newest mark that the member carries.
