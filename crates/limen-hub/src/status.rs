@@ -8,7 +8,6 @@ use limen_api::{GovernedBy, LeafReport, LeafState, NAMESPACE, OnDeleteSpec};
 use limen_core::federated::{Kind, ObjectId, OnDelete};
 use limen_core::lifecycle::Governed;
 use limen_core::merge::{LeafStatus, merge};
-use limen_sync::Desired;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,12 +33,19 @@ pub(crate) fn merged(root: &Root) -> Option<Value> {
         .collect();
     let generation = root.object["metadata"]["generation"].as_i64().unwrap_or(0);
     let mut status = merge(&federated.leaf.kind, &leaves, generation)?;
-    // Leaves without a status at all have not observed anything yet.
-    let all = root.plan.leaves.len();
-    if leaves.len() < all
+    // Members without a status have not observed or completed anything yet.
+    let has_status = |name: &Arc<str>| {
+        let report = root.reports.get(name).filter(|report| report.held_for.is_some());
+        report.is_some_and(|report| report.status.is_some()) || root.memory.ended_in.contains(name)
+    };
+    if !root.plan.leaves.keys().all(has_status)
         && let Some(status) = status.as_object_mut()
     {
         status.remove("observedGeneration");
+        status.remove("completionTime");
+        if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+            conditions.retain(|condition| condition["type"] != "Complete");
+        }
     }
     Some(status)
 }
@@ -90,7 +96,7 @@ pub(crate) fn memory(recorded: &str) -> Memory {
             Some("Orphan") => Some(OnDelete::Orphan),
             _ => None,
         },
-        ended_in: leaves().filter(|leaf| leaf["ended"] == true).filter_map(name).collect(),
+        ended_in: names(&spec["ended"]),
         holders: leaves().filter(holds).filter_map(name).collect(),
     }
 }
@@ -156,6 +162,10 @@ pub(crate) fn report(
             clusters: governed.placed.iter().map(ToString::to_string).collect(),
         }),
         "clusters": clusters});
+    let ended: Vec<&str> = root.memory.ended_in.iter().map(|name| &**name).collect();
+    if !ended.is_empty() {
+        spec["ended"] = json!(ended);
+    }
     if let Some(fate) = root.memory.on_delete {
         spec["onDelete"] = json!(match fate {
             OnDelete::Cascade => OnDeleteSpec::Cascade,
@@ -205,11 +215,9 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
         _ if root.memory.holders.contains(name) => (LeafState::Deleting, String::new()),
         _ => return None,
     };
-    let sent = root.desired.get(name).map(|sent| &sent.desired);
-    let kept_only =
-        root.federated.is_ok() && matches!(sent, Some(Desired::Leaf { create: false, .. }));
     let held = report.is_some_and(|report| report.held_for.is_some());
-    let message = match kept_only && !held && message.is_empty() {
+    let ended = root.memory.ended_in.contains(name);
+    let message = match ended && !held && message.is_empty() {
         true => "finished; it is not created again".to_owned(),
         false => message,
     };
@@ -222,7 +230,6 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
         state,
         message,
         since: None,
-        ended: root.memory.ended_in.contains(name) || kept_only,
         stale: away,
         presumed: !held && root.memory.holders.contains(name),
         status: report.and_then(|report| report.status.as_deref().cloned()),
