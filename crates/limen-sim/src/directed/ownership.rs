@@ -83,7 +83,7 @@ pub(super) fn answer_overtaken_by_an_event() -> Scenario {
     let weather = crate::network::Weather { answers_late: 1000, ..Default::default() };
     Scenario::new(23, &THREE)
         .at(5.0, apply("ConfigMap", "one", 1))
-        .at(20.0, Action::Storm { weather, seconds: 60 })
+        .at(20.9, Action::Storm { weather, seconds: 1 })
         .at(21.0, apply("ConfigMap", "one", 2))
         .at(21.3, meddle("europe", "ConfigMap", "one", Meddling::Delete))
         .at(21.3, meddle("asia", "ConfigMap", "one", Meddling::Delete))
