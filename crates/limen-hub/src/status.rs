@@ -293,6 +293,10 @@ fn conditions(
 mod tests {
     use std::collections::BTreeSet;
 
+    use limen_core::federated::{Federated, OnConflict, Placement};
+    use limen_core::leaf::Leaf;
+    use limen_sync::{Desired, Report};
+
     use super::*;
 
     #[test]
@@ -319,5 +323,58 @@ mod tests {
             {"cluster": "europe", "state": "Synced"}]);
         let memory = memory(&json!({"spec": {"clusters": clusters}}).to_string());
         assert_eq!(memory.holders, BTreeSet::from(["asia".into(), "europe".into()]));
+    }
+
+    #[test]
+    fn a_finished_job_is_remembered_where_it_is_selected_no_more() {
+        let clusters = json!([{"cluster": "europe", "state": "Synced"}]);
+        let spec = json!({"ended": ["asia"], "clusters": clusters});
+        let memory = memory(&json!({"spec": spec}).to_string());
+        assert_eq!(memory.ended_in, BTreeSet::from(["asia".into()]));
+    }
+
+    #[test]
+    fn a_job_is_complete_when_every_selected_member_has_run_it() {
+        let kind = limen_api::kind(("batch/v1", "Job", "jobs", true));
+        let id = ObjectId { kind, namespace: Some("shop".to_owned()), name: "once".to_owned() };
+        let federated = Federated {
+            root: id.clone(),
+            root_uid: "u-1".to_owned(),
+            leaf: id,
+            template: json!({}),
+            placement: Placement::Nowhere,
+            overrides: Vec::new(),
+            on_conflict: OnConflict::Abort,
+            on_delete: OnDelete::Cascade,
+            waves: Vec::new(),
+        };
+        let object = json!({"metadata": {"name": "once", "uid": "u-1"}});
+        let mut root = Root::new(Arc::new(object), Ok(Arc::new(federated)));
+        let leaf = Arc::new(Leaf { object: json!({}), hash: "h".into(), handed_over: Vec::new() });
+        for name in ["africa", "asia"] {
+            root.plan.leaves.insert(name.into(), leaf.clone());
+            let desired =
+                Desired::Leaf { leaf: leaf.clone(), on_conflict: OnConflict::Abort, create: true };
+            root.desired.insert(name.into(), root.desire(desired));
+        }
+        let status = json!({"succeeded": 1, "completionTime": "2026-11-16T05:03:07Z",
+            "conditions": [{"type": "Complete", "status": "True"}]});
+        let report = Report {
+            held_for: Some("u-1".into()),
+            state: Some(LeafState::Synced),
+            message: String::new(),
+            status: Some(Arc::new(status)),
+            current: true,
+            applied: None,
+            adopted: false,
+        };
+        root.reports.insert("asia".into(), report);
+        let complete = |root: &Root| {
+            let status = merged(root).unwrap();
+            (status["conditions"][0]["type"] == "Complete", status["completionTime"].is_string())
+        };
+        assert_eq!(complete(&root), (false, false), "africa has not run it");
+        root.memory.ended_in.insert("africa".into());
+        assert_eq!(complete(&root), (true, true), "its leaf in africa has expired");
     }
 }

@@ -53,6 +53,7 @@ pub const DIRECTED: &[Directed] = &[
     ("store-restored-and-claims-deleted", &[3, 7], hubs::store_restored_and_claims_deleted),
     ("store-copied", &[3, 8], hubs::store_copied),
     ("foreign-object-during-watch-lag", &[1, 2], ownership::foreign_object_during_watch_lag),
+    ("relabelled-during-watch-lag", &[1, 2, 3], ownership::relabelled_during_watch_lag),
     ("suspended-leader", &[7], hubs::suspended_leader),
     ("leaf-of-another-root", &[1, 2, 3, 11], ownership::leaf_of_another_root),
     ("image-that-never-starts", &[10], workloads::image_that_never_starts),
