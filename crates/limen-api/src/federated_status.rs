@@ -40,6 +40,9 @@ pub struct FederatedStatusSpec {
     /// The policy that placed the root, and where: what holds on while the policy is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub governed: Option<GovernedBy>,
+    /// Members in which a leaf has reached a terminal state: it is not created there again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<String>,
     /// Each member that holds or should hold a leaf.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<LeafReport>,
@@ -83,9 +86,6 @@ pub struct LeafReport {
     /// Since when it is in that state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// The leaf has reached a terminal state: it is not created again.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ended: bool,
     /// The member cannot be reached: this is what was last known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,

@@ -8,7 +8,6 @@ use limen_api::{GovernedBy, LeafReport, LeafState, NAMESPACE, OnDeleteSpec};
 use limen_core::federated::{Kind, ObjectId, OnDelete};
 use limen_core::lifecycle::Governed;
 use limen_core::merge::{LeafStatus, merge};
-use limen_sync::Desired;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,12 +33,19 @@ pub(crate) fn merged(root: &Root) -> Option<Value> {
         .collect();
     let generation = root.object["metadata"]["generation"].as_i64().unwrap_or(0);
     let mut status = merge(&federated.leaf.kind, &leaves, generation)?;
-    // Leaves without a status at all have not observed anything yet.
-    let all = root.plan.leaves.len();
-    if leaves.len() < all
+    // Members without a status have not observed or completed anything yet.
+    let has_status = |name: &Arc<str>| {
+        let report = root.reports.get(name).filter(|report| report.held_for.is_some());
+        report.is_some_and(|report| report.status.is_some()) || root.memory.ended_in.contains(name)
+    };
+    if !root.plan.leaves.keys().all(has_status)
         && let Some(status) = status.as_object_mut()
     {
         status.remove("observedGeneration");
+        status.remove("completionTime");
+        if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+            conditions.retain(|condition| condition["type"] != "Complete");
+        }
     }
     Some(status)
 }
@@ -92,7 +98,7 @@ pub(crate) fn memory(recorded: &str) -> Memory {
             Some("Orphan") => Some(OnDelete::Orphan),
             _ => None,
         },
-        ended_in: leaves().filter(|leaf| leaf["ended"] == true).filter_map(name).collect(),
+        ended_in: names(&spec["ended"]),
         holders: leaves().filter(holds).filter_map(name).collect(),
     }
 }
@@ -159,6 +165,10 @@ pub(crate) fn report(
             clusters: governed.placed.iter().map(ToString::to_string).collect(),
         }),
         "clusters": clusters});
+    let ended: Vec<&str> = root.memory.ended_in.iter().map(|name| &**name).collect();
+    if !ended.is_empty() {
+        spec["ended"] = json!(ended);
+    }
     if let Some(fate) = root.memory.on_delete {
         spec["onDelete"] = json!(match fate {
             OnDelete::Cascade => OnDeleteSpec::Cascade,
@@ -208,11 +218,9 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
         _ if root.memory.holders.contains(name) => (LeafState::Deleting, String::new()),
         _ => return None,
     };
-    let sent = root.desired.get(name).map(|sent| &sent.desired);
-    let kept_only =
-        root.federated.is_ok() && matches!(sent, Some(Desired::Leaf { create: false, .. }));
     let held = report.is_some_and(|report| report.held_for.is_some());
-    let message = match kept_only && !held && message.is_empty() {
+    let ended = root.memory.ended_in.contains(name);
+    let message = match ended && !held && message.is_empty() {
         true => "finished; it is not created again".to_owned(),
         false => message,
     };
@@ -225,7 +233,6 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
         state,
         message,
         since: None,
-        ended: root.memory.ended_in.contains(name) || kept_only,
         stale: away,
         presumed: !held && root.memory.holders.contains(name),
         status: report.and_then(|report| report.status.as_deref().cloned()),
@@ -289,6 +296,10 @@ fn conditions(
 mod tests {
     use std::collections::BTreeSet;
 
+    use limen_core::federated::{Federated, OnConflict, Placement};
+    use limen_core::leaf::Leaf;
+    use limen_sync::{Desired, Report};
+
     use super::*;
 
     #[test]
@@ -315,5 +326,58 @@ mod tests {
             {"cluster": "europe", "state": "Synced"}]);
         let memory = memory(&json!({"spec": {"clusters": clusters}}).to_string());
         assert_eq!(memory.holders, BTreeSet::from(["asia".into(), "europe".into()]));
+    }
+
+    #[test]
+    fn a_finished_job_is_remembered_where_it_is_selected_no_more() {
+        let clusters = json!([{"cluster": "europe", "state": "Synced"}]);
+        let spec = json!({"ended": ["asia"], "clusters": clusters});
+        let memory = memory(&json!({"spec": spec}).to_string());
+        assert_eq!(memory.ended_in, BTreeSet::from(["asia".into()]));
+    }
+
+    #[test]
+    fn a_job_is_complete_when_every_selected_member_has_run_it() {
+        let kind = limen_api::kind(("batch/v1", "Job", "jobs", true));
+        let id = ObjectId { kind, namespace: Some("shop".to_owned()), name: "once".to_owned() };
+        let federated = Federated {
+            root: id.clone(),
+            root_uid: "u-1".to_owned(),
+            leaf: id,
+            template: json!({}),
+            placement: Placement::Nowhere,
+            overrides: Vec::new(),
+            on_conflict: OnConflict::Abort,
+            on_delete: OnDelete::Cascade,
+            waves: Vec::new(),
+        };
+        let object = json!({"metadata": {"name": "once", "uid": "u-1"}});
+        let mut root = Root::new(Arc::new(object), Ok(Arc::new(federated)));
+        let leaf = Arc::new(Leaf { object: json!({}), hash: "h".into(), handed_over: Vec::new() });
+        for name in ["africa", "asia"] {
+            root.plan.leaves.insert(name.into(), leaf.clone());
+            let desired =
+                Desired::Leaf { leaf: leaf.clone(), on_conflict: OnConflict::Abort, create: true };
+            root.desired.insert(name.into(), root.desire(desired));
+        }
+        let status = json!({"succeeded": 1, "completionTime": "2026-11-16T05:03:07Z",
+            "conditions": [{"type": "Complete", "status": "True"}]});
+        let report = Report {
+            held_for: Some("u-1".into()),
+            state: Some(LeafState::Synced),
+            message: String::new(),
+            status: Some(Arc::new(status)),
+            current: true,
+            applied: None,
+            adopted: false,
+        };
+        root.reports.insert("asia".into(), report);
+        let complete = |root: &Root| {
+            let status = merged(root).unwrap();
+            (status["conditions"][0]["type"] == "Complete", status["completionTime"].is_string())
+        };
+        assert_eq!(complete(&root), (false, false), "africa has not run it");
+        root.memory.ended_in.insert("africa".into());
+        assert_eq!(complete(&root), (true, true), "its leaf in africa has expired");
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use limen_core::leaf::HUB_LABEL;
 use serde_json::Value;
 
-use crate::api::{Key, Server, annotation, finalizers, is_terminating, uid};
+use crate::api::{Key, Server, annotation, finalizers, is_terminating, label, uid};
 use crate::selection::{Governance, Selection, governance};
 
 /// How long what was sent for a release may take to arrive, in milliseconds.
@@ -86,6 +87,8 @@ pub struct Truth {
     pub adopted: BTreeSet<String>,
     /// Uids of objects in members that were leaves and are none any more.
     pub released: BTreeSet<String>,
+    /// Jobs that were in a member: uid of the root, and of the member.
+    pub started_jobs: BTreeSet<(String, String)>,
     /// Terminal Jobs: uid of the root, and of the member.
     pub finished_jobs: BTreeSet<(String, String)>,
     /// Deployments that were available: the API, the Deployment, its template.
@@ -129,7 +132,9 @@ pub fn is_root(key: &Key, object: &Value) -> bool {
         && &*key.resource == "namespaces"
         || namespace.starts_with("limen-")
         || namespace.starts_with("kube-");
-    is_root_kind(&key.resource) && !own && !is_withdrawn(object)
+    // A leaf that got onto the hub, by a backup or because it is a member of another, is no root.
+    let leaf = label(object, HUB_LABEL).is_some();
+    is_root_kind(&key.resource) && !own && !leaf && !is_withdrawn(object)
 }
 
 impl Truth {

@@ -46,7 +46,7 @@ impl Federation {
 
     pub(super) fn described(&mut self, cluster: &Arc<str>, description: Description) {
         if let Some(claim) = &description.claim {
-            self.note_claim(cluster, claim);
+            self.note_mark(cluster, claim.mark);
         }
         let Some(member) = self.members.get_mut(cluster) else { return };
         member.described = Some(description);
@@ -57,13 +57,7 @@ impl Federation {
     /// Another instance has claimed a member.
     pub(super) fn claimed(&mut self, cluster: &Arc<str>, claim: &Claim) {
         tracing::warn!(%cluster, instance = claim.instance, mark = %claim.mark, "claimed by another hub instance");
-        self.note_claim(cluster, claim);
-    }
-
-    fn note_claim(&mut self, cluster: &Arc<str>, claim: &Claim) {
-        if claim.instance != self.options.instance {
-            self.note_mark(cluster, claim.mark);
-        }
+        self.note_mark(cluster, claim.mark);
     }
 
     /// A member carries the mark of some hub state. State that is newer than this hub's own means

@@ -207,7 +207,10 @@ impl Federation {
         let open = self.open_wave(root, federated);
         root.waiting.clear();
         let kind = &federated.leaf.kind;
-        let ended = is_terminal(kind, &root.object["status"]);
+        // A root that has ended starts nowhere anew, nor does the leaf of a member in which it has.
+        if is_terminal(kind, &root.object["status"]) {
+            root.memory.ended_in.extend(root.plan.leaves.keys().cloned());
+        }
         let mut set: BTreeMap<Arc<str>, DesiredLeaf> = BTreeMap::new();
         let mut losing: BTreeSet<Arc<str>> = BTreeSet::new();
         let blocked = self.blocked(root, kind);
@@ -240,7 +243,7 @@ impl Federation {
                     set.extend(before.map(|before| (name.clone(), before.clone())));
                 }
                 (None, Some(leaf)) => {
-                    let create = !ended && !root.memory.ended_in.contains(name);
+                    let create = !root.memory.ended_in.contains(name);
                     let on_conflict = federated.on_conflict;
                     let leaf = leaf.clone();
                     let desired = Desired::Leaf { leaf, on_conflict, create };

@@ -1,7 +1,9 @@
 //! Removals that wait for a person, and those that must not.
 
-use super::actions::{THREE, apply, delete, delete_namespace, many, only, policy, text, unserve};
-use crate::scenario::{Action, Placement, Scenario};
+use super::actions::{
+    THREE, apply, delete, delete_namespace, many, meddle, only, policy, text, unserve,
+};
+use crate::scenario::{Action, Meddling, Placement, Scenario};
 
 pub(super) fn namespace_with_many_roots() -> Scenario {
     Scenario::new(2, &THREE).at(5.0, many(100)).at(30.0, delete_namespace())
@@ -138,4 +140,14 @@ pub(super) fn deletion_beside_a_hold() -> Scenario {
         .at(6.0, apply("Secret", "alone", 1))
         .at(30.0, Action::DeleteMany { namespace: text("shop"), count: 70 })
         .at(45.0, delete("Secret", "alone"))
+}
+
+pub(super) fn leaf_lost_after_a_hold() -> Scenario {
+    Scenario::new(86, &THREE)
+        .at(4.0, policy(Placement::Everywhere, false, None))
+        .at(5.0, many(12))
+        .at(40.0, policy(only(&["africa"]), false, None))
+        .at(60.0, Action::Kill { seconds: 2 })
+        .at(90.0, policy(Placement::Everywhere, false, None))
+        .at(120.0, meddle("europe", "ConfigMap", "many-3", Meddling::Delete))
 }

@@ -41,6 +41,36 @@ pub(super) fn store_restored_from_backup() -> Scenario {
         .at(120.0, Action::Restore { server: text(HUB) })
 }
 
+pub(super) fn store_restored_and_claims_deleted() -> Scenario {
+    let outage = |server: &str| Action::Outage {
+        server: text(server),
+        method: Some(text("GET")),
+        plural: Some(text("services")),
+        code: 503,
+        seconds: 30,
+    };
+    let claim = |server: &str| Action::Meddle {
+        server: text(server),
+        kind: text("ConfigMap"),
+        namespace: text("limen-system"),
+        name: text("limen-hub-hub-2"),
+        how: Meddling::Delete,
+    };
+    let scenario = Scenario::new(87, &THREE)
+        .at(5.0, apply("Service", "web", 1))
+        .at(20.0, Action::BackUp { server: text(HUB) })
+        .at(25.0, Action::Kill { seconds: 2 })
+        .at(40.0, Action::Kill { seconds: 2 })
+        .at(60.0, apply("Service", "web", 2))
+        .at(100.0, Action::Kill { seconds: 100_000 });
+    // Leaves are all that tells of the later epoch, and members are claimed before they list them.
+    let deleted = |scenario: Scenario, member: &&str| scenario.at(101.0, claim(member));
+    let scenario = THREE.iter().fold(scenario, deleted);
+    let silent = |scenario: Scenario, member: &&str| scenario.at(102.0, outage(member));
+    let scenario = THREE.iter().fold(scenario, silent);
+    scenario.at(103.0, Action::Restore { server: text(HUB) })
+}
+
 pub(super) fn store_copied() -> Scenario {
     Scenario::new(10, &THREE)
         .at(5.0, apply("ConfigMap", "one", 1))
@@ -118,7 +148,7 @@ pub(super) fn records_written_twice() -> Scenario {
 }
 
 pub(super) fn store_copied_twice() -> Scenario {
-    // Both copies have the same epoch: only the claim tells them apart.
+    // Both copies have the same epoch: the revision tells which of them is newer.
     let scenario = Scenario::new(67, &THREE)
         .at(5.0, apply("ConfigMap", "one", 1))
         .at(20.0, Action::CloneHub)
@@ -127,6 +157,42 @@ pub(super) fn store_copied_twice() -> Scenario {
         let at = 80.0 + f64::from(step) * 20.0;
         scenario.at(at, meddle("europe", "ConfigMap", "one", Meddling::Delete))
     })
+}
+
+pub(super) fn store_copied_twice_at_once() -> Scenario {
+    // Both copies have the same epoch and revision: only the claim tells them apart.
+    let scenario = Scenario::new(80, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, Action::CloneHub)
+        .at(20.0, Action::CloneHub);
+    (0..8).fold(scenario, |scenario, step| {
+        let at = 40.0 + f64::from(step) * 20.0;
+        THREE.iter().fold(scenario, |scenario, member| {
+            scenario.at(at, meddle(member, "ConfigMap", "one", Meddling::Delete))
+        })
+    })
+}
+
+pub(super) fn lease_not_renewed_for_a_moment() -> Scenario {
+    // When the store takes writes again, the candidate may be the first to write to the lease.
+    let outage = Action::Outage {
+        server: text(HUB),
+        method: Some(text("PUT")),
+        plural: Some(text("leases")),
+        code: 503,
+        seconds: 4,
+    };
+    let mut scenario = Scenario::new(81, &THREE).at(30.0, many(20)).at(40.0, Action::SecondHub);
+    for step in 0..10 {
+        let at = 60.0 + f64::from(step) * 40.0;
+        scenario = scenario.at(at, outage.clone());
+        for leaf in 0..20 {
+            let edit = meddle("europe", "ConfigMap", &format!("many-{leaf}"), Meddling::Edit);
+            scenario = scenario.at(at + 4.0 + f64::from(leaf) * 0.2, edit);
+        }
+    }
+    scenario.elects = true;
+    scenario
 }
 
 pub(super) fn clock_set_forward_between_deletions() -> Scenario {

@@ -1,10 +1,10 @@
 //! Members that are away, restored, replaced, or joined twice.
 
 use super::actions::{
-    THREE, apply, cut, delete, delete_namespace, many, only, policy, text, unserve,
+    THREE, apply, cut, delete, delete_namespace, foreign, many, meddle, only, policy, text, unserve,
 };
 use crate::people::{TWIN, TWIN_RESOURCE};
-use crate::scenario::{Action, Placement, Scenario};
+use crate::scenario::{Action, Guise, Meddling, Placement, Scenario};
 use crate::world::HUB;
 
 pub(super) fn hub_joins_itself() -> Scenario {
@@ -12,6 +12,26 @@ pub(super) fn hub_joins_itself() -> Scenario {
         .at(5.0, apply("Service", "one", 1))
         .at(15.0, Action::Join { cluster: text("self"), server: text(HUB) })
         .at(45.0, Action::Unjoin { cluster: text("self"), delete: true })
+}
+
+pub(super) fn leaf_on_the_hub() -> Scenario {
+    Scenario::new(82, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, foreign(HUB, "ConfigMap", "leaf", Guise::Forged))
+}
+
+pub(super) fn kind_that_cannot_be_watched() -> Scenario {
+    let outage = Action::Outage {
+        server: text("europe"),
+        method: Some(text("GET")),
+        plural: Some(text("configmaps")),
+        code: 403,
+        seconds: 100_000,
+    };
+    Scenario::new(83, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(30.0, outage)
+        .at(60.0, meddle("europe", "ConfigMap", "one", Meddling::Edit))
 }
 
 pub(super) fn one_cluster_under_two_names() -> Scenario {
@@ -206,6 +226,22 @@ pub(super) fn version_removed() -> Scenario {
         .at(60.0, delete("Job", "gone"))
         .at(100.0, apply("Job", "late", 2))
         .at(120.0, Action::Kill { seconds: 2 })
+}
+
+pub(super) fn version_removed_from_a_namespace_that_goes() -> Scenario {
+    // The record goes with its namespace: what members list is all that is known.
+    let other = Action::OtherVersion {
+        server: text("europe"),
+        resource: text("jobs.batch"),
+        version: text("v2beta1"),
+        seconds: 300,
+    };
+    Scenario::new(85, &THREE)
+        .at(5.0, apply("Job", "once", 2))
+        .at(30.0, other)
+        .at(60.0, Action::Kill { seconds: 30 })
+        .at(70.0, delete_namespace())
+        .at(200.0, Action::Kill { seconds: 2 })
 }
 
 pub(super) fn definition_removed() -> Scenario {

@@ -11,17 +11,24 @@ pub(super) fn namespace_with_foreign_objects() -> Scenario {
         .at(20.0, delete_namespace())
 }
 
+/// Watches of ConfigMaps in europe lag.
+fn lag() -> Action {
+    Action::Lag { server: text("europe"), resource: text("configmaps"), millis: 1200, seconds: 60 }
+}
+
+pub(super) fn relabelled_during_watch_lag() -> Scenario {
+    Scenario::new(88, &THREE)
+        .at(5.0, apply("ConfigMap", "one", 1))
+        .at(20.0, lag())
+        .at(25.0, meddle("europe", "ConfigMap", "one", Meddling::Relabel))
+        .at(25.4, delete("ConfigMap", "one"))
+}
+
 pub(super) fn foreign_object_during_watch_lag() -> Scenario {
-    let lag = |resource: &str| Action::Lag {
-        server: text("europe"),
-        resource: text(resource),
-        millis: 1200,
-        seconds: 60,
-    };
     Scenario::new(11, &THREE)
         .at(4.0, policy(Placement::Everywhere, false, Some("Abort")))
         .at(5.0, apply("ConfigMap", "one", 1))
-        .at(20.0, lag("configmaps"))
+        .at(20.0, lag())
         .at(25.0, meddle("europe", "ConfigMap", "one", Meddling::Replace))
         .at(25.4, apply("ConfigMap", "one", 2))
         .at(60.0, delete("ConfigMap", "one"))
@@ -83,7 +90,7 @@ pub(super) fn answer_overtaken_by_an_event() -> Scenario {
     let weather = crate::network::Weather { answers_late: 1000, ..Default::default() };
     Scenario::new(23, &THREE)
         .at(5.0, apply("ConfigMap", "one", 1))
-        .at(20.0, Action::Storm { weather, seconds: 60 })
+        .at(20.9, Action::Storm { weather, seconds: 1 })
         .at(21.0, apply("ConfigMap", "one", 2))
         .at(21.3, meddle("europe", "ConfigMap", "one", Meddling::Delete))
         .at(21.3, meddle("asia", "ConfigMap", "one", Meddling::Delete))

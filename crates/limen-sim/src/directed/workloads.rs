@@ -1,7 +1,7 @@
 //! Jobs, autoscalers and waves.
 
-use super::actions::{THREE, apply, cut, delete, foreign, in_waves, meddle, text};
-use crate::scenario::{Action, Guise, Meddling, Scenario};
+use super::actions::{THREE, apply, cut, delete, foreign, in_waves, meddle, only, policy, text};
+use crate::scenario::{Action, Guise, Meddling, Placement, Scenario};
 
 pub(super) fn autoscaler_in_one_cluster() -> Scenario {
     let here = Action::Select {
@@ -87,11 +87,29 @@ pub(super) fn waves_for_an_absent_member() -> Scenario {
         .at(150.0, policy)
 }
 
+pub(super) fn first_wave_is_absent() -> Scenario {
+    Scenario::new(84, &THREE)
+        .at(4.0, in_waves(&[&["africa"], &["asia", "europe"]], None))
+        .at(5.0, apply("Deployment", "web", 1))
+        .at(60.0, cut("africa", 300))
+        .at(120.0, apply("Deployment", "web", 3))
+}
+
+pub(super) fn finished_job_in_a_member_that_is_deselected() -> Scenario {
+    // Africa is away, so that the root does not end.
+    Scenario::new(79, &THREE)
+        .at(4.0, cut("africa", 500))
+        .at(30.0, apply("Job", "once", 2))
+        .at(80.0, policy(only(&["africa", "europe"]), false, None))
+        .at(110.0, Action::Kill { seconds: 2 })
+        .at(140.0, policy(Placement::Everywhere, false, None))
+}
+
 pub(super) fn finished_job_in_a_member_without_jobs() -> Scenario {
-    // Africa never runs the Job, so that its root never ends.
+    // Africa runs the Job last, so that its root does not end before.
     let (server, resource) = (text("asia"), text("jobs.batch"));
     Scenario::new(66, &THREE)
-        .at(4.0, cut("africa", 700))
+        .at(4.0, cut("africa", 500))
         .at(30.0, apply("Job", "once", 2))
         .at(60.0, meddle("asia", "Job", "once", Meddling::Delete))
         .at(80.0, Action::Unserve { server, resource, seconds: 200 })

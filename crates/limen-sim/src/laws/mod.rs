@@ -51,7 +51,7 @@ pub const LAWS: [(u8, &str); 14] = [
     (9, "replicas never fall below what was and what is wanted"),
     (10, "a wave gets a change only after the one before has it available"),
     (11, "at rest: Synced means equal, finished roots leave nothing, writes stop"),
-    (12, "a terminal Job is created once for each root and member"),
+    (12, "a terminal Job is created once for each root and member, and Complete once all ran it"),
     (14, "what a person deletes by name, in everyday numbers, is not held"),
 ];
 
@@ -233,6 +233,7 @@ impl Laws {
         let Some(hub) = scene.hub() else { return };
         let (effect, now) = (scene.effect, scene.now);
         self.holds_shrink(scene, found);
+        self.completes_early(scene, found);
         let spec = |object: Option<&Value>| {
             object.map(|object| (object["spec"].clone(), object["metadata"]["labels"].clone()))
         };

@@ -13,7 +13,14 @@ impl Laws {
             (_, Some(before)) => root_of(before).is_empty() && !root_of(leaf).is_empty(),
             _ => false,
         };
-        let Some(root) = self.truth.roots.get_mut(root_of(leaf)).filter(|_| new) else { return };
+        if !new {
+            return;
+        }
+        let Some(root) = self.truth.roots.get_mut(root_of(leaf)) else {
+            let why = "nothing on the hub is its root";
+            found.push((6, format!("{}: {why}", scene.describe("creates"))));
+            return;
+        };
         // A hub that never saw a root under its policy cannot know of it.
         let recorded = |hub: &crate::api::Server| {
             hub.of("federatedstatuses.limen.dev").any(|(_, record)| {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{Laws, held_by_object, root_of};
 use crate::api::{Key, Server, annotation, finalizers, is_terminating, leaves, owner_uids, uid};
 use crate::hub::server_of;
+use crate::members::is_finished;
 use crate::selection::{Selection, policy};
 use crate::trace::Trace;
 use crate::truth::{RootTruth, is_withdrawn};
@@ -73,7 +74,7 @@ impl Laws {
                 leaf["cluster"] == cluster
                     && leaf["state"] == "Synced"
                     && leaf["stale"] != true
-                    && leaf["ended"] != true
+                    && !is_ended(record, cluster)
             });
             let Some(object) =
                 hub.get(&root.key).filter(|object| synced && !is_terminating(object))
@@ -149,8 +150,8 @@ impl Laws {
             let Selection::Clusters(selected) = &root.selection else { continue };
             let in_waves = policy(hub, &root.key)
                 .is_some_and(|policy| policy["spec"]["rollout"]["waves"].is_array());
-            // A Job that has finished is not created again.
-            if in_waves || &*root.key.resource == "jobs.batch" || is_held(hub, uid) {
+            // A Job that has finished is not started anywhere.
+            if in_waves || is_finished(object) || is_held(hub, uid) {
                 continue;
             }
             for (cluster, joined) in hub.of("clusters.limen.dev") {
@@ -163,7 +164,10 @@ impl Laws {
                 let serves = kind.is_some_and(|kind| kind.api_version() == version);
                 let home = member.get(&Key::namespace(&root.key.namespace));
                 let leaves = self.truth.leaving.contains(&cluster.name);
-                let expected = selected.contains(&cluster.name) && is_ours && serves && !leaves;
+                let run = (uid.clone(), member.identity());
+                let ran = self.truth.started_jobs.contains(&run);
+                let expected =
+                    selected.contains(&cluster.name) && is_ours && serves && !leaves && !ran;
                 if expected && !home.is_some_and(is_terminating) && member.get(&root.key).is_none()
                 {
                     found.push(format!(
@@ -217,6 +221,11 @@ fn tells_of_unowned(cluster: &Value) -> bool {
 fn is_held(hub: &Server, root: &str) -> bool {
     let covers = |hold: &Value| held_by_object(hold).iter().any(|(held, _)| held == root);
     hub.of("holds.limen.dev").any(|(_, hold)| covers(hold))
+}
+
+/// Whether a record says that the leaf in a cluster has ended.
+fn is_ended(record: &Value, cluster: &str) -> bool {
+    record["spec"]["ended"].as_array().into_iter().flatten().any(|name| name == cluster)
 }
 
 /// Whether the hub waits for the leaves of a root.

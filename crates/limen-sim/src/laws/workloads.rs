@@ -3,8 +3,8 @@
 use limen_core::leaf::HASH_ANNOTATION;
 use serde_json::Value;
 
-use super::{Laws, Scene, root_of};
-use crate::api::{Change, Server, annotation};
+use super::{GRACE, Laws, Scene, root_of};
+use crate::api::{Change, Server, annotation, uid};
 use crate::hub::server_of;
 use crate::members::{is_finished, is_rolled_out};
 use crate::selection::{Selection, by_placement, policy};
@@ -14,12 +14,14 @@ impl Laws {
         if &*scene.effect.key.resource != "jobs.batch" {
             return;
         }
-        for job in
-            [scene.before(), scene.after()].into_iter().flatten().filter(|job| is_finished(job))
-        {
+        for job in [scene.before(), scene.after()].into_iter().flatten() {
             let (root, member) = (root_of(job), scene.member().map(Server::identity));
+            let run = (root.to_owned(), member.unwrap_or_default());
             if !root.is_empty() {
-                self.truth.finished_jobs.insert((root.to_owned(), member.unwrap_or_default()));
+                self.truth.started_jobs.insert(run.clone());
+            }
+            if !root.is_empty() && is_finished(job) {
+                self.truth.finished_jobs.insert(run);
             }
         }
     }
@@ -44,6 +46,33 @@ impl Laws {
         if self.truth.finished_jobs.contains(&run) {
             found
                 .push((12, format!("{}: it has finished there before", scene.describe("creates"))));
+        }
+    }
+
+    /// A root is Complete when every cluster that it has selected for a while has run it.
+    pub(super) fn completes_early(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
+        let (Some(job), Some(hub)) = (scene.after(), scene.hub()) else { return };
+        let is_job = &*scene.effect.key.resource == "jobs.batch";
+        if !is_job || !is_finished(job) || scene.before().is_some_and(is_finished) {
+            return;
+        }
+        let Some(root) = self.truth.roots.get(uid(job)) else { return };
+        let steady = |cluster: &str| {
+            let selected = root.selects(cluster, scene.now, 0);
+            selected && !root.rejects(cluster, scene.now, GRACE)
+        };
+        for (cluster, joined) in hub.of("clusters.limen.dev") {
+            let member = joined["spec"]["uid"].as_str().unwrap_or_default();
+            let run = (uid(job).to_owned(), member.to_owned());
+            let leaves = self.truth.leaving.contains(&cluster.name);
+            if steady(&cluster.name) && !leaves && !self.truth.started_jobs.contains(&run) {
+                let text = format!(
+                    "{} as Complete, although {} has never run it",
+                    scene.describe("reports"),
+                    cluster.name
+                );
+                found.push((12, text));
+            }
         }
     }
 
@@ -106,6 +135,7 @@ impl Laws {
             if members.contains(scene.cluster) {
                 return;
             }
+            let mut done = false;
             for cluster in members {
                 let Some((_, object)) =
                     hub.of("clusters.limen.dev").find(|(key, _)| key.name == cluster)
@@ -122,12 +152,13 @@ impl Laws {
                     .roots
                     .get(root_of(leaf))
                     .is_some_and(|root| root.selects(&cluster, scene.now, 0));
-                if away || !placed || !scene.servers.contains_key(&server) {
+                if !placed || !scene.servers.contains_key(&server) {
                     continue;
                 }
                 let template = leaf["spec"]["template"].to_string();
                 let ready = self.truth.available.contains(&(server, key.clone(), template));
-                if !ready {
+                done |= ready;
+                if !ready && !away {
                     let text = format!(
                         "{}, although wave {} has it not available in {cluster}",
                         scene.describe("updates"),
@@ -136,6 +167,15 @@ impl Laws {
                     found.push((10, text));
                     return;
                 }
+            }
+            if !done && !scene.is_late() {
+                let text = format!(
+                    "{}, although wave {} has it available nowhere",
+                    scene.describe("updates"),
+                    index + 1
+                );
+                found.push((10, text));
+                return;
             }
         }
     }
