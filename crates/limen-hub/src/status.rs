@@ -344,7 +344,7 @@ mod tests {
             root: id.clone(),
             root_uid: "u-1".to_owned(),
             leaf: id,
-            template: json!({}),
+            template: (&json!({})).into(),
             placement: Placement::Nowhere,
             overrides: Vec::new(),
             on_conflict: OnConflict::Abort,
@@ -353,7 +353,11 @@ mod tests {
         };
         let object = json!({"metadata": {"name": "once", "uid": "u-1"}});
         let mut root = Root::new(Arc::new(object), Ok(Arc::new(federated)));
-        let leaf = Arc::new(Leaf { object: json!({}), hash: "h".into(), handed_over: Vec::new() });
+        let leaf = Arc::new(Leaf {
+            object: (&json!({})).into(),
+            hash: "h".into(),
+            handed_over: Vec::new(),
+        });
         for name in ["africa", "asia"] {
             root.plan.leaves.insert(name.into(), leaf.clone());
             let desired =
