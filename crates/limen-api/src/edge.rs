@@ -40,16 +40,49 @@ pub struct EdgeSpec {
 }
 
 impl Edge {
-    /// When the hub's API stored its last report, by the hub's clock, in seconds since 1970.
-    pub fn received_at(&self) -> Option<i64> {
+    /// When the hub's API stored its last report, by the hub's clock, in seconds since 1970. The
+    /// edge's own time counts only where the hub's is not known.
+    pub fn reported_at(&self) -> Option<i64> {
         let fields = self.metadata.managed_fields.iter().flatten();
         let status = fields.filter(|entry| entry.subresource.as_deref() == Some("status"));
-        status.filter_map(|entry| entry.time.as_ref()).map(|time| time.0.as_second()).max()
+        let stored = status.filter_map(|entry| entry.time.as_ref()).map(|time| time.0.as_second());
+        stored.max().or_else(|| self.status.as_ref()?.observed_at)
     }
 
-    /// When it was last heard of, for a reader of its object. `now` is by the hub's clock.
+    /// When it was last heard of, for a reader that did not see its report arrive. `now` is by the
+    /// hub's clock.
     pub fn heard(&self, now: i64) -> EdgeLiveness {
-        let observed_at = self.status.as_ref().and_then(|report| report.observed_at);
-        EdgeLiveness::read(self.received_at(), observed_at, now)
+        EdgeLiveness::found(self.reported_at(), now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_judges_by_the_time_of_the_hub_and_not_by_that_of_the_edge() {
+        let stored = |at: &str| {
+            json!([{"manager": "gateway", "operation": "Update", "subresource": "status",
+                "apiVersion": "limen.dev/v1alpha1", "time": at}])
+        };
+        let (fresh, old) = (stored("1970-01-01T01:00:00Z"), stored("1970-01-01T00:59:00Z"));
+        let now = 3605;
+        for (stored, observed_at, expected) in [
+            (&fresh, json!(5), true),
+            (&old, json!(7200), false),
+            (&json!([]), json!(3600), true),
+            (&json!([]), json!(3540), false),
+            (&json!([]), json!(null), false),
+        ] {
+            let edge: Edge = serde_json::from_value(json!({
+                "apiVersion": "limen.dev/v1alpha1", "kind": "Edge",
+                "metadata": {"name": "edge", "managedFields": stored},
+                "spec": {"kind": "Gateway"}, "status": {"observedAt": observed_at}}))
+            .unwrap();
+            assert_eq!(edge.heard(now).is_fresh(now), expected, "{stored} {observed_at}");
+        }
     }
 }

@@ -31,13 +31,6 @@ impl EdgeLiveness {
         Self { alive: now, spoke: Some(now) }
     }
 
-    /// A report is read from the hub, by a reader that did not see it arrive. `received_at` is when
-    /// the hub's API stored it, by the hub's clock, and so is `now`; the edge's own time counts only
-    /// where the hub's is not known.
-    pub fn read(received_at: Option<i64>, observed_at: Option<i64>, now: i64) -> Self {
-        Self::found(received_at.or(observed_at), now)
-    }
-
     /// Whether what it said last still says something.
     pub fn is_fresh(&self, now: i64) -> bool {
         self.spoke.is_some_and(|at| now - at <= FRESH)
@@ -61,21 +54,6 @@ mod tests {
             [(0, true, true), (30, true, true), (31, false, true), (46, false, false)]
         {
             assert_eq!((heard.is_fresh(now + later), heard.is_alive(now + later)), (fresh, alive));
-        }
-    }
-
-    #[test]
-    fn a_reader_judges_by_the_time_of_the_hub_and_not_by_that_of_the_edge() {
-        let now = 1_000_000;
-        for (received_at, observed_at, fresh) in [
-            (Some(now - 5), Some(now - 3600), true),
-            (Some(now - 60), Some(now + 3600), false),
-            (None, Some(now - 5), true),
-            (None, Some(now - 60), false),
-            (None, None, false),
-        ] {
-            let read = EdgeLiveness::read(received_at, observed_at, now);
-            assert_eq!(read.is_fresh(now), fresh, "{received_at:?} {observed_at:?}");
         }
     }
 

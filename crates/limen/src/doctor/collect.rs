@@ -120,9 +120,7 @@ async fn edge(edge: Edge) -> facts::Edge {
     for address in &edge.spec.addresses {
         addresses.push((address.clone(), connect(address, &edge.spec.ports).await));
     }
-    let observed_at = edge.status.as_ref().and_then(|status| status.observed_at);
-    let reported = edge.received_at().or(observed_at);
-    facts::Edge { name: edge.name_any(), reported, addresses }
+    facts::Edge { name: edge.name_any(), reported: edge.reported_at(), addresses }
 }
 
 /// Whether something takes connections: at the port that is named; else at those that the edge has

@@ -146,7 +146,7 @@ fn edges(facts: &Facts, checks: &mut Vec<Check>) {
         let advice = "see whether that gateway runs and reaches the hub; its object goes by itself after an hour";
         // Reports are stored by the hub's clock.
         let now = facts.now + facts.hub.clock_ahead.unwrap_or(0);
-        let fresh = EdgeLiveness::read(*reported, None, now).is_fresh(now);
+        let fresh = EdgeLiveness::found(*reported, now).is_fresh(now);
         match reported.map(|at| (now - at).max(0)) {
             None => about.fault("report", "it has never reported", advice),
             Some(age) if !fresh => {
