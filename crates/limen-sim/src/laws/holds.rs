@@ -74,7 +74,10 @@ impl Laws {
                 // Leaves that wait because of a deletion were to go with their root, whatever comes later.
                 || (truth.orphans() && !by_deletion)
                 || self.was_brief(hub, truth);
-            let wanted = truth.marked.is_none() && truth.selects(cluster, scene.now, 0);
+            // A hub that has not seen the deletion goes by the placement; it judges the deletion when
+            // it sees it, and law 5 what comes of that.
+            let unseen = truth.marked.is_none_or(|at| scene.now < at + SEEN);
+            let wanted = unseen && truth.selects(cluster, scene.now, 0);
             let lost = scene.servers.iter().any(|(name, member)| {
                 name != super::HUB
                     && holds_for(hub, cluster, name)

@@ -7,9 +7,10 @@ use crate::api::{Cause, Change, label, uid};
 
 /// The label by which Helm and others mark what they manage.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// How old a listing may be on which a hub deletes a namespace, in milliseconds: answers are up to
-/// five seconds late.
-const LISTED: u64 = 6000;
+/// How old a listing may be on which a hub deletes a namespace, in milliseconds. It asks for every
+/// kind and is as old as the first answer when the last one comes: in a storm a request takes up to
+/// 20 seconds, and its answer up to five.
+const LISTED: u64 = 26_000;
 
 impl Laws {
     /// An object without the labels of a leaf is nobody's but its cluster's.
