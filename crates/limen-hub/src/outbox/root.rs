@@ -88,23 +88,14 @@ impl RootWrite {
 /// Writes the record of a root over the version that is known, and tells the new one. A request that
 /// arrives late, or for a second time, or from a hub that led before, replaces nothing newer.
 async fn write_report(api: &ObjectApi, id: &ObjectId, report: &Value) -> kube::Result<Value> {
-    let owners = &report["metadata"]["ownerReferences"];
     let known = version(report);
     let mut over = known.clone();
     for _ in 0..TRIES {
-        let written = match &over {
-            Value::Null => {
-                let mut object = report.clone();
-                if let Some(metadata) = object["metadata"].as_object_mut() {
-                    metadata.remove("resourceVersion");
-                }
-                api.create(&id.kind, &object).await
-            }
-            over => {
-                let metadata = json!({"ownerReferences": owners, "resourceVersion": over});
-                let patch = json!({"metadata": metadata, "spec": report["spec"]});
-                api.merge(id, "", &patch).await
-            }
+        let mut record = report.clone();
+        record["metadata"]["resourceVersion"] = over.clone();
+        let written = match over.is_null() {
+            true => api.create(&id.kind, &record).await,
+            false => api.merge(id, "", &record).await,
         };
         match written {
             Err(error) if is_conflict(&error) || (is_absent(&error) && !over.is_null()) => {}
@@ -113,7 +104,7 @@ async fn write_report(api: &ObjectApi, id: &ObjectId, report: &Value) -> kube::R
         let found = api.get(id).await?;
         over = found.as_ref().map_or(Value::Null, version);
         // The garbage collector has noted that the leaves of this root are to stay.
-        let uid = owners[0]["uid"].as_str().unwrap_or_default();
+        let uid = report["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap_or_default();
         if !known.is_null() && was_let_go(found.as_ref(), uid) {
             return Ok(over);
         }
