@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use limen_api::Tombstone;
+use limen_api::{LeafState, Tombstone};
 use limen_core::federated::{Kind, ObjectId, OnDelete};
 use limen_core::global::Verdict;
 use limen_core::lifecycle::{Reason, Standing};
@@ -309,9 +309,13 @@ impl Federation {
         let sent = root.desired.get(cluster);
         let wanted = sent.is_some_and(|sent| matches!(sent.desired, Desired::Leaf { .. }));
         let ended = report.status.as_ref().is_some_and(|status| is_terminal(&leaf.kind, status));
-        let ended = ended
-            && report.held_for.as_deref() == Some(root.uid())
-            && root.memory.ended_in.insert(cluster.clone());
+        let ended = ended && report.held_for.as_deref() == Some(root.uid());
+        // The syncer creates it no more: it went unwatched, and may have finished.
+        let went = is_finite(&leaf.kind)
+            && report.state == Some(LeafState::Synced)
+            && report.held_for.is_none()
+            && sent.is_some_and(|sent| matches!(sent.desired, Desired::Leaf { create: true, .. }));
+        let ended = (ended || went) && root.memory.ended_in.insert(cluster.clone());
         let is_scaler = leaf.kind == self.scaler_kind;
         let rescaled = is_scaler && presence != report.held_for.is_some();
         // A leaf that came or went unasked, the end of a deletion, and any progress of a wave may

@@ -107,6 +107,42 @@ async fn what_is_a_root_no_more_is_let_go_although_a_member_without_it_is_away()
     }
 }
 
+/// The syncer knows it, and goes with its connection.
+#[tokio::test]
+async fn a_job_that_went_unwatched_is_not_created_by_the_next_connection() {
+    let mut federation = start(Home::Embedded);
+    let kind = limen_api::kind(("batch/v1", "Job", "jobs", true));
+    federation.sources.insert(kind.clone(), Source::Native);
+    let member: Cluster = serde_json::from_value(cluster()).unwrap();
+    federation.cluster_changed(&"asia-1".into(), Arc::new(member));
+    let id = ObjectId { kind, namespace: Some("shop".to_owned()), name: "once".to_owned() };
+    let object = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {}, "metadata": {
+        "name": "once", "namespace": "shop", "uid": "u-1",
+        "finalizers": [limen_api::FINALIZER]}});
+    federation.root_changed(&id, Arc::new(object));
+    federation.plan_dirty();
+    let creates = |federation: &Federation| {
+        let desired = &federation.roots[&id].desired["asia-1"].desired;
+        matches!(desired, limen_sync::Desired::Leaf { create: true, .. })
+    };
+    for held in [true, false] {
+        assert!(creates(&federation), "held before: {held}");
+        let report = limen_sync::Report {
+            held_for: held.then(|| "u-1".into()),
+            state: Some(limen_api::LeafState::Synced),
+            message: String::new(),
+            status: None,
+            current: true,
+            applied: None,
+            adopted: false,
+        };
+        let what = MemberNews::Leaf(Arc::new(id.clone()), report);
+        federation.notice(MemberEvent { cluster: "asia-1".into(), connection: 0, what });
+        federation.plan_dirty();
+    }
+    assert!(!creates(&federation));
+}
+
 #[tokio::test]
 async fn forms_of_a_kind_stay_with_it_when_a_kind_of_its_name_in_another_group_is_federated() {
     let mut federation = start(Home::Embedded);
