@@ -7,7 +7,7 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use limen_api::LeafState;
 use limen_core::federated::{ObjectId, OnConflict};
-use limen_core::leaf::Leaf;
+use limen_core::leaf::{CLAIM_LABEL, HUB_LABEL, Leaf};
 use limen_sync::{
     Desired, DesiredLeaf, Fence, MemberNews, ObjectApi, Permit, Syncer, SyncerOptions,
 };
@@ -23,11 +23,19 @@ fn object() -> Value {
 }
 
 fn answer(request: &Request<Body>) -> (u16, Value) {
-    match (request.method(), request.uri().path().ends_with("/settings")) {
+    match (request.method(), request.uri().path().rsplit('/').next().unwrap_or_default()) {
         (&Method::PATCH, _) => (409, json!({"kind": "Status", "code": 409, "reason": "Conflict"})),
-        (_, true) => (200, object()),
-        (_, false) => (200, json!({"metadata": {"resourceVersion": "5"}, "items": []})),
+        (_, "settings") => (200, object()),
+        (_, "limen-hub-hub") => (200, claim()),
+        _ => (200, json!({"metadata": {"resourceVersion": "5"}, "items": [claim()]})),
     }
+}
+
+/// The claim of this hub, which the member carries from the start.
+fn claim() -> Value {
+    json!({"metadata": {"name": "limen-hub-hub", "namespace": "limen-system", "uid": "claim",
+            "resourceVersion": "3", "labels": {HUB_LABEL: "hub", CLAIM_LABEL: "true"}},
+        "data": {"instance": "instance", "mark": "1.1"}})
 }
 
 #[tokio::test]

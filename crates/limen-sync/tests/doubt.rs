@@ -10,7 +10,7 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use limen_api::LeafState;
 use limen_core::federated::{Kind, ObjectId, OnConflict};
-use limen_core::leaf::{HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
+use limen_core::leaf::{CLAIM_LABEL, HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
 use limen_sync::{
     Desired, DesiredLeaf, Fence, MemberEvent, MemberNews, ObjectApi, Permit, Report, Syncer,
     SyncerOptions,
@@ -90,14 +90,14 @@ impl Member {
                 self.deletions.acquire().await.unwrap().forget();
                 deleted
             }
-            // The claim.
-            (Method::POST, _) => Some(json!({})),
             (_, true) => self.leaf.lock().unwrap().clone(),
             (_, false) if path.ends_with("/configmaps") => {
                 self.lists.acquire().await.unwrap().forget();
-                let items: Vec<Value> = self.leaf.lock().unwrap().iter().cloned().collect();
+                let leaf = self.leaf.lock().unwrap().clone();
+                let items: Vec<Value> = leaf.into_iter().chain([claim()]).collect();
                 Some(json!({"metadata": {"resourceVersion": "5"}, "items": items}))
             }
+            (_, false) if path.ends_with("/limen-hub-hub") => Some(claim()),
             (_, false) => Some(json!({})),
         };
         let missing = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
@@ -215,6 +215,13 @@ fn leaf() -> Value {
         "name": "settings", "namespace": "default",
         "labels": {HUB_LABEL: "hub", ROOT_LABEL: "root-uid"},
         "annotations": {HASH_ANNOTATION: "hash"}}})
+}
+
+/// The claim of this hub, which the member carries from the start.
+fn claim() -> Value {
+    json!({"metadata": {"name": "limen-hub-hub", "namespace": "limen-system", "uid": "claim",
+            "resourceVersion": "3", "labels": {HUB_LABEL: "hub", CLAIM_LABEL: "true"}},
+        "data": {"instance": "instance", "mark": "1.1"}})
 }
 
 fn wanted() -> Desired {

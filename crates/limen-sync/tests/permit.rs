@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures::Stream;
 use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
 use limen_api::LeafState;
 use limen_core::federated::{ObjectId, OnConflict};
@@ -23,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const CLAIM: &str = "/api/v1/namespaces/limen-system/configmaps/limen-hub-hub";
 const LEAF: &str = "/api/v1/namespaces/default/configmaps/settings";
 
-/// A member that keeps ConfigMaps and checks preconditions. Its watches tell nothing.
+/// A member that keeps ConfigMaps and checks preconditions. Its watches tell of the claim only.
 #[derive(Default)]
 struct Member {
     objects: Mutex<BTreeMap<String, Value>>,
@@ -117,10 +121,31 @@ fn merge(object: &mut Value, patch: &Value) {
     }
 }
 
+/// What a watch tells of the claim, from now on.
+fn claims(member: Arc<Member>) -> impl Stream<Item = Result<Frame<Bytes>, std::io::Error>> + Send {
+    futures::stream::unfold((member, None), async |(member, before)| {
+        let now = loop {
+            let now = member.get(CLAIM);
+            if now != before {
+                break now;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        let event = match (&before, &now) {
+            (None, Some(claim)) => json!({"type": "ADDED", "object": claim}),
+            (_, Some(claim)) => json!({"type": "MODIFIED", "object": claim}),
+            (claim, None) => json!({"type": "DELETED", "object": claim}),
+        };
+        Some((Ok(Frame::data(Bytes::from(format!("{event}\n")))), (member, now)))
+    })
+}
+
 struct Rig {
     member: Arc<Member>,
     syncer: Syncer,
     events: mpsc::UnboundedReceiver<MemberEvent>,
+    /// The epoch of the permits that later descriptions are answered with.
+    epoch: Option<u64>,
 }
 
 impl Rig {
@@ -132,13 +157,14 @@ impl Rig {
             async move {
                 let (method, uri) = (request.method().clone(), request.uri().clone());
                 if uri.query().is_some_and(|query| query.contains("watch=true")) {
-                    return std::future::pending().await;
+                    return Ok(Response::new(StreamBody::new(claims(member)).boxed_unsync()));
                 }
                 let body = request.into_body().collect_bytes().await.unwrap();
                 let body = serde_json::from_slice(&body).unwrap_or_default();
                 let (status, answer) = member.answer(&method, uri.path(), body);
-                let body = Body::from(answer.to_string().into_bytes());
-                Ok::<_, std::io::Error>(Response::builder().status(status).body(body).unwrap())
+                let body = Full::from(answer.to_string()).map_err(|never| match never {});
+                let response = Response::builder().status(status).body(body.boxed_unsync());
+                Ok::<_, std::io::Error>(response.unwrap())
             }
         });
         let options = SyncerOptions {
@@ -153,7 +179,7 @@ impl Rig {
         };
         let (tell, events) = mpsc::unbounded_channel();
         let api = ObjectApi::new(kube::Client::new(service, "default"));
-        Self { member, syncer: Syncer::start(api, options, tell), events }
+        Self { member, syncer: Syncer::start(api, options, tell), events, epoch: None }
     }
 
     fn desire(&self, desired: Desired) {
@@ -165,6 +191,9 @@ impl Rig {
         let told = async {
             loop {
                 let event = self.events.recv().await.expect("the syncer runs");
+                if let (MemberNews::Described(seen), Some(epoch)) = (&event.what, self.epoch) {
+                    self.syncer.permit(permit(epoch, seen.number));
+                }
                 if let Some(found) = pick(event.what) {
                     return found;
                 }
@@ -189,10 +218,15 @@ impl Rig {
         .await
     }
 
-    /// Permits writes as the answer to the first description.
+    /// Permits writes as the answer to a first description, and to later ones.
+    fn allow(&mut self, epoch: u64, description: u64) {
+        self.syncer.permit(permit(epoch, description));
+        self.epoch = Some(epoch);
+    }
+
     async fn permit(&mut self, epoch: u64) {
         let number = self.described().await.number;
-        self.syncer.permit(permit(epoch, number));
+        self.allow(epoch, number);
     }
 }
 
@@ -232,7 +266,7 @@ async fn nothing_is_written_before_a_permit_and_the_claim_before_any_leaf() {
     rig.desire(wanted(OnConflict::Abort));
     let number = rig.described().await.number;
     assert!(rig.member.writes.lock().unwrap().is_empty());
-    rig.syncer.permit(permit(2, number));
+    rig.allow(2, number);
     let report = rig.reported(LeafState::Synced).await;
     assert_eq!(report.applied.as_deref(), Some("hash"));
     assert!(!report.adopted);
@@ -353,8 +387,7 @@ async fn a_closed_fence_lets_nothing_through_and_is_no_failure_of_the_member() {
     let fence = Fence::closed();
     let mut rig = Rig::start(Member::default(), fence.clone());
     rig.desire(wanted(OnConflict::Abort));
-    let number = rig.described().await.number;
-    rig.syncer.permit(permit(2, number));
+    rig.permit(2).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(rig.member.writes.lock().unwrap().is_empty());
     fence.extend(limen_sync::clock::boot_nanos(), Duration::from_secs(3600));
@@ -365,7 +398,7 @@ async fn a_closed_fence_lets_nothing_through_and_is_no_failure_of_the_member() {
 async fn a_claim_is_released_after_the_last_leaf_and_not_written_again() {
     let mut rig = Rig::start(Member::default(), Fence::open());
     let number = rig.described().await.number;
-    rig.syncer.permit(permit(2, number));
+    rig.allow(2, number);
     rig.desire(wanted(OnConflict::Abort));
     rig.reported(LeafState::Synced).await;
     rig.desire(Desired::Nothing);

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use http::{Method, Request, Response};
 use kube::client::Body;
 use limen_core::federated::{ObjectId, OnConflict};
-use limen_core::leaf::Leaf;
+use limen_core::leaf::{CLAIM_LABEL, HUB_LABEL, Leaf};
 use limen_sync::{
     Desired, DesiredLeaf, Fence, MemberNews, ObjectApi, Permit, Syncer, SyncerOptions,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
@@ -27,7 +27,8 @@ fn member(writes: mpsc::UnboundedSender<(String, Instant)>) -> ObjectApi {
             }
             let (status, body) = match *request.method() == Method::PATCH {
                 true => (422, json!({"kind": "Status", "code": 422, "reason": "Invalid"})),
-                false => (200, json!({"metadata": {"resourceVersion": "5"}, "items": []})),
+                false if path.ends_with("/limen-hub-hub") => (200, claim()),
+                false => (200, json!({"metadata": {"resourceVersion": "5"}, "items": [claim()]})),
             };
             if status == 422 {
                 let name = path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -42,6 +43,13 @@ fn member(writes: mpsc::UnboundedSender<(String, Instant)>) -> ObjectApi {
         }
     });
     ObjectApi::new(kube::Client::new(service, "default"))
+}
+
+/// The claim of this hub, which the member carries from the start.
+fn claim() -> Value {
+    json!({"metadata": {"name": "limen-hub-hub", "namespace": "limen-system", "uid": "claim",
+            "resourceVersion": "3", "labels": {HUB_LABEL: "hub", CLAIM_LABEL: "true"}},
+        "data": {"instance": "instance", "mark": "1.1"}})
 }
 
 #[tokio::test]

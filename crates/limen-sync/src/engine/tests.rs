@@ -29,8 +29,9 @@ fn engine() -> Engine {
     let write = engine.authority.begin().unwrap();
     let version =
         crate::object_api::Precondition { uid: "u".to_owned(), resource_version: "1".to_owned() };
-    let held = Claimed::Held(FoundClaim { claim: write.claim, version });
-    engine.authority.finish(write.generation, Some(held), Instant::now());
+    let found = FoundClaim { claim: write.claim, version };
+    engine.authority.finish(write.generation, Some(Claimed::Held(found.clone())), Instant::now());
+    engine.authority.see(found);
     engine
 }
 
