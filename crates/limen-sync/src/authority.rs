@@ -405,7 +405,8 @@ mod tests {
             let write = authority.begin().unwrap();
             authority.finish(write.generation, Some(Claimed::Gone), now)
         };
-        let ways: [&dyn Fn(&mut Authority) -> Option<Contest>; 3] = [&gone, &replaced, &missed];
+        type Way<'a> = &'a dyn Fn(&mut Authority) -> Option<Contest>;
+        let ways: [Way<'_>; 3] = [&gone, &replaced, &missed];
         for way in ways {
             let mut authority = granted(now);
             assert_eq!(way(&mut authority), Some(Contest::Outdated));
