@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use limen_core::leaf::HUB_LABEL;
 use serde_json::Value;
 
+use crate::actor::Actor;
 use crate::api::{Key, Server, annotation, finalizers, is_terminating, label, uid};
 use crate::selection::{Governance, Selection, governance};
 
@@ -91,6 +92,8 @@ pub struct Truth {
     pub started_jobs: BTreeSet<(String, String)>,
     /// Terminal Jobs: uid of the root, and of the member.
     pub finished_jobs: BTreeSet<(String, String)>,
+    /// When Jobs came and went, in milliseconds, and who created them.
+    pub job_lives: BTreeMap<(String, String), (u64, u64, Actor)>,
     /// Deployments that were available: the API, the Deployment, its template.
     pub available: BTreeSet<(String, Key, String)>,
     /// The hash of the leaf that a hub wrote last, by the uid of the member and the leaf.

@@ -20,6 +20,11 @@ impl Laws {
             if !root.is_empty() {
                 self.truth.started_jobs.insert(run.clone());
             }
+            if scene.effect.change == Change::Removed
+                && let Some((_, gone, _)) = self.truth.job_lives.get_mut(&run)
+            {
+                *gone = scene.now;
+            }
             if !root.is_empty() && is_finished(job) {
                 self.truth.finished_jobs.insert(run);
             }
@@ -39,11 +44,23 @@ impl Laws {
         if &*scene.effect.key.resource != "jobs.batch" || scene.effect.change != Change::Created {
             return;
         }
-        // The network may repeat what a hub sent once.
-        let Some(job) = scene.after().filter(|_| !scene.is_late()) else { return };
+        let Some(job) = scene.after() else { return };
         let run =
             (root_of(job).to_owned(), scene.member().map(Server::identity).unwrap_or_default());
-        if self.truth.finished_jobs.contains(&run) {
+        let actor = scene.effect.actor.clone();
+        let life = (scene.now, u64::MAX, actor.clone());
+        let before = self.truth.job_lives.insert(run.clone(), life);
+        // The network may repeat what a hub sent once. A Job that came while its member did not
+        // answer, and went before the process could see it, is known to nothing but the member: a
+        // creation without an answer is sent again, or else it might never run.
+        let unseen = before.is_some_and(|(came, gone, by)| {
+            let grace = if by == actor { 0 } else { GRACE };
+            let mut absences = scene.network.absences.iter();
+            absences.any(|(server, from, to)| {
+                server == scene.server && (*from..*to).contains(&came) && gone <= to + grace
+            })
+        });
+        if self.truth.finished_jobs.contains(&run) && !unseen && !scene.is_late() {
             found
                 .push((12, format!("{}: it has finished there before", scene.describe("creates"))));
         }
