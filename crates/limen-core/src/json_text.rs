@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-/// A JSON value, kept as its text, which takes a tenth of the memory. A copy shares it.
+/// A JSON value, kept as its text, which takes far less memory. A copy shares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonText(Arc<str>);
 

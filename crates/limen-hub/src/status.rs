@@ -66,8 +66,8 @@ pub(crate) fn report_kind() -> Arc<Kind> {
     limen_api::kind(("limen.dev/v1alpha1", "FederatedStatus", "federatedstatuses", true))
 }
 
-/// What is remembered of a record that was written: what the next one is compared with, and the
-/// version that the next one is written over.
+/// Memory of a written record: its content, for comparison with the next one, and its version, which
+/// the next one replaces.
 pub(crate) fn recorded(record: &Value) -> Box<str> {
     let metadata = &record["metadata"];
     let (owners, version) = (&metadata["ownerReferences"], &metadata["resourceVersion"]);

@@ -405,11 +405,11 @@ mod tests {
             let write = authority.begin().unwrap();
             authority.finish(write.generation, Some(Claimed::Gone), now)
         };
-        type Way<'a> = &'a dyn Fn(&mut Authority) -> Option<Contest>;
-        let ways: [Way<'_>; 3] = [&gone, &replaced, &missed];
-        for way in ways {
+        type Loss<'a> = &'a dyn Fn(&mut Authority) -> Option<Contest>;
+        let losses: [Loss<'_>; 3] = [&gone, &replaced, &missed];
+        for lose in losses {
             let mut authority = granted(now);
-            assert_eq!(way(&mut authority), Some(Contest::Outdated));
+            assert_eq!(lose(&mut authority), Some(Contest::Outdated));
             assert!(!authority.allows() && authority.due(now).is_none());
             let description = authority.describe(None);
             authority.answer(permit(2, 10).map(|permit| Permit { description, ..permit }));

@@ -1,5 +1,7 @@
 //! A member that has an object of its own under the name of a leaf.
 
+mod common;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,12 +9,12 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use limen_api::LeafState;
 use limen_core::federated::{ObjectId, OnConflict};
-use limen_core::leaf::{CLAIM_LABEL, HUB_LABEL, Leaf};
-use limen_sync::{
-    Desired, DesiredLeaf, Fence, MemberNews, ObjectApi, Permit, Syncer, SyncerOptions,
-};
+use limen_core::leaf::Leaf;
+use limen_sync::{Desired, Fence, MemberNews, ObjectApi, Syncer, SyncerOptions};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+
+use common::{claim, desired_leaf, permit};
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,13 +31,6 @@ fn answer(request: &Request<Body>) -> (u16, Value) {
         (_, "limen-hub-hub") => (200, claim()),
         _ => (200, json!({"metadata": {"resourceVersion": "5"}, "items": [claim()]})),
     }
-}
-
-/// The claim of this hub, which the member carries from the start.
-fn claim() -> Value {
-    json!({"metadata": {"name": "limen-hub-hub", "namespace": "limen-system", "uid": "claim",
-            "resourceVersion": "3", "labels": {HUB_LABEL: "hub", CLAIM_LABEL: "true"}},
-        "data": {"instance": "instance", "mark": "1.1"}})
 }
 
 #[tokio::test]
@@ -95,12 +90,4 @@ async fn a_conflict_is_said_once_however_often_it_is_tried_again() {
     assert_eq!(notices.iter().filter(said).count(), 1, "{notices:?}");
     let conflict = |what: &MemberNews| matches!(what, MemberNews::Leaf(_, report) if report.state == Some(LeafState::Conflict));
     assert!(notices.iter().any(conflict), "{notices:?}");
-}
-
-fn desired_leaf(desired: Desired) -> DesiredLeaf {
-    DesiredLeaf { root_uid: "root-uid".into(), replaces: None, revision: 1, desired }
-}
-
-fn permit() -> Option<Permit> {
-    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1, description: 1 })
 }

@@ -3,6 +3,8 @@
 //! The member is a function that answers requests as a test wants. Its watches never tell anything,
 //! so that the syncer finds out by itself or not at all.
 
+mod common;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,13 +12,14 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use limen_api::LeafState;
 use limen_core::federated::{Kind, ObjectId, OnConflict};
-use limen_core::leaf::{CLAIM_LABEL, HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
+use limen_core::leaf::{HASH_ANNOTATION, HUB_LABEL, Leaf, ROOT_LABEL};
 use limen_sync::{
-    Desired, DesiredLeaf, Fence, MemberEvent, MemberNews, ObjectApi, Permit, Report, Syncer,
-    SyncerOptions,
+    Desired, Fence, MemberEvent, MemberNews, ObjectApi, Report, Syncer, SyncerOptions,
 };
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
+
+use common::{claim, desired_leaf, permit};
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -217,13 +220,6 @@ fn leaf() -> Value {
         "annotations": {HASH_ANNOTATION: "hash"}}})
 }
 
-/// The claim of this hub, which the member carries from the start.
-fn claim() -> Value {
-    json!({"metadata": {"name": "limen-hub-hub", "namespace": "limen-system", "uid": "claim",
-            "resourceVersion": "3", "labels": {HUB_LABEL: "hub", CLAIM_LABEL: "true"}},
-        "data": {"instance": "instance", "mark": "1.1"}})
-}
-
 fn wanted() -> Desired {
     let leaf =
         Arc::new(Leaf { object: (&leaf()).into(), hash: "hash".into(), handed_over: Vec::new() });
@@ -306,12 +302,4 @@ async fn a_leaf_that_something_holds_is_waited_for_until_it_is_gone() {
     assert!(!rig.nothing_is_said_to_be_there());
     *rig.member.leaf.lock().unwrap() = None;
     rig.said(is_nothing).await;
-}
-
-fn desired_leaf(desired: Desired) -> DesiredLeaf {
-    DesiredLeaf { root_uid: "root-uid".into(), replaces: None, revision: 1, desired }
-}
-
-fn permit() -> Option<Permit> {
-    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1, description: 1 })
 }

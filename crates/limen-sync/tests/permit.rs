@@ -121,7 +121,7 @@ fn merge(object: &mut Value, patch: &Value) {
     }
 }
 
-/// What a watch tells of the claim, from now on.
+/// Watch events about the claim, from now on.
 fn claims(member: Arc<Member>) -> impl Stream<Item = Result<Frame<Bytes>, std::io::Error>> + Send {
     futures::stream::unfold((member, None), async |(member, before)| {
         let now = loop {

@@ -1,17 +1,19 @@
 //! A member that is well, with a leaf that it never answers for.
 
+mod common;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Method, Request, Response};
 use kube::client::Body;
 use limen_core::federated::{ObjectId, OnConflict};
-use limen_core::leaf::{CLAIM_LABEL, HUB_LABEL, Leaf};
-use limen_sync::{
-    Desired, DesiredLeaf, Fence, MemberNews, ObjectApi, Permit, Syncer, SyncerOptions,
-};
-use serde_json::{Value, json};
+use limen_core::leaf::Leaf;
+use limen_sync::{Desired, Fence, MemberNews, ObjectApi, Syncer, SyncerOptions};
+use serde_json::json;
 use tokio::sync::mpsc;
+
+use common::{claim, desired_leaf, permit};
 
 /// How long anything may take: far longer than it does, since machines are slow at times.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,13 +45,6 @@ fn member(writes: mpsc::UnboundedSender<(String, Instant)>) -> ObjectApi {
         }
     });
     ObjectApi::new(kube::Client::new(service, "default"))
-}
-
-/// The claim of this hub, which the member carries from the start.
-fn claim() -> Value {
-    json!({"metadata": {"name": "limen-hub-hub", "namespace": "limen-system", "uid": "claim",
-            "resourceVersion": "3", "labels": {HUB_LABEL: "hub", CLAIM_LABEL: "true"}},
-        "data": {"instance": "instance", "mark": "1.1"}})
 }
 
 #[tokio::test]
@@ -111,12 +106,4 @@ async fn it_does_not_hurry_the_others_nor_make_them_say_again_what_they_said() {
     let said =
         |what: &&MemberNews| matches!(what, MemberNews::Failed(leaf, _) if leaf.name == "rejected");
     assert_eq!(notices.iter().filter(said).count(), 1, "{notices:?}");
-}
-
-fn desired_leaf(desired: Desired) -> DesiredLeaf {
-    DesiredLeaf { root_uid: "root-uid".into(), replaces: None, revision: 1, desired }
-}
-
-fn permit() -> Option<Permit> {
-    Some(Permit { instance: "instance".into(), epoch: 1, revision: 1, description: 1 })
 }

@@ -333,15 +333,22 @@ proptest! {
     }
 
     #[test]
-    fn no_patch_makes_it_panic(current in value(), patch in value()) {
+    fn no_patch_makes_it_panic_and_a_merged_one_changes_nothing_again(
+        current in value(),
+        patch in value(),
+    ) {
         let schema = schema();
         for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
-            let _ = apply_patch(kind, &current, &patch, schema.root());
+            let once = apply_patch(kind, &current, &patch, schema.root());
+            if let (PatchKind::Merge, Ok(once)) = (kind, once) {
+                let twice = apply_patch(kind, &once, &patch, schema.root()).ok();
+                prop_assert_eq!(twice, Some(once));
+            }
         }
     }
 
     #[test]
-    fn no_operation_makes_it_panic(
+    fn no_operation_makes_it_panic_and_a_test_changes_nothing(
         current in value(),
         op in "add|remove|replace|move|copy|test",
         path in "(/(a|b|0|1|-1|-|name)){0,3}",
@@ -350,6 +357,9 @@ proptest! {
     ) {
         let schema = schema();
         let patch = json!([{"op": op, "path": path, "from": from, "value": value}]);
-        let _ = apply_patch(PatchKind::Json, &current, &patch, schema.root());
+        let patched = apply_patch(PatchKind::Json, &current, &patch, schema.root());
+        if let ("test", Ok(patched)) = (op.as_str(), patched) {
+            prop_assert_eq!(patched, current);
+        }
     }
 }

@@ -117,7 +117,7 @@ impl Laws {
             // A hub that was started on a copy of the store has the root of before.
             let is_there = |hub: &&Server| {
                 let known = hub.get(&root.key).filter(|now| uid(now) == root_of(leaf));
-                // An object that is no root any more keeps its finalizer until its leaves are gone.
+                // A former root keeps its finalizer until its leaves are gone.
                 known.is_some_and(|known| !is_withdrawn(known) || is_awaited(known))
             };
             let gone = root.ended().is_some() && !hubs.iter().any(is_there);

@@ -43,7 +43,7 @@ impl Drop for Pod {
 }
 
 #[test]
-#[ignore = "what the pods of the other tests run, not a test"]
+#[ignore = "a program: the other tests start it as a pod"]
 fn plays_a_pod() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let (address, name) = role.split_once(' ').unwrap();
