@@ -10,7 +10,7 @@ use kube::api::{
 use limen_api::source::Objects;
 use limen_cloud::{DnsEndpoints, Place, Round, Settings, publish_once};
 use limen_core::global::{Address, Backend, Global, PathRule, PathType, Rule, Target};
-use limen_core::hold::Limits;
+use limen_core::publish::Limits;
 use limen_core::publish::Publisher;
 use limen_testbed::ApiServer;
 

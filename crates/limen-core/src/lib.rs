@@ -25,7 +25,6 @@ pub mod geography;
 pub mod global;
 pub mod handover;
 pub mod health;
-pub mod hold;
 pub mod json_text;
 pub mod leaf;
 pub mod lifecycle;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use limen_api::source::{ConfigFiles, Hub, Source};
 use limen_cloud::{DnsEndpoints, Place, Rfc2136, Round, Settings};
-use limen_core::hold::Limits;
+use limen_core::publish::Limits;
 use limen_core::publish::Publisher;
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use limen_api::source::{Objects, Within};
 use limen_cloud::{Place, PublishError, Rfc2136, Settings, UpdateError, publish_once};
 use limen_core::global::{Address, Backend, Global, PathRule, PathType, Rule, Target};
-use limen_core::hold::Limits;
+use limen_core::publish::Limits;
 use limen_core::publish::Publisher;
 use limen_dns_wire::tsig::TsigKey;
 use server::{KEY, Knot};

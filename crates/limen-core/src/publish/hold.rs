@@ -1,7 +1,20 @@
 //! A retraction that looks like an accident waits for a person: a hub that has lost its objects
 //! must not empty the zones of the world.
 
-use crate::hold::Limits;
+/// How much may be retracted without asking a person.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// The share of all names that may go at once.
+    pub share: f64,
+    /// As many may always go, however few there are.
+    pub always: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { share: 0.3, always: 10 }
+    }
+}
 
 /// What would be retracted at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

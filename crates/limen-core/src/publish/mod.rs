@@ -20,7 +20,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub use hold::{Held, Retraction, hold};
+pub use hold::{Held, Limits, Retraction, hold};
 pub use plan::{Change, Plan, Prerequisite, Publisher, Update, plan};
 
 use crate::decide::{OwnKnowledge, Readiness, readiness};

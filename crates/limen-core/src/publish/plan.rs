@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Limits;
 use super::{Held, RecordKind, Records, Retraction, Wanted, Zone, hold};
-use crate::hold::Limits;
 
 /// How long marks are remembered by resolvers, who have no use for them.
 const MARK_TTL: u32 = 60;

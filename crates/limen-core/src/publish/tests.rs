@@ -1,6 +1,6 @@
+use super::Limits;
 use super::*;
 use crate::global::{Address, Backend, PathRule, PathType, Rule, TrafficRules};
-use crate::hold::Limits;
 
 const NOW: i64 = 1_700_000_000;
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use limen_core::hold::Limits;
+use limen_core::lifecycle::Limits;
 use serde_json::Value;
 
 use super::{GRACE, Laws, Removal, Scene, holds::is_held, root_of, subject};
 use crate::api::Cause;
+use crate::selection::policy;
 use crate::truth::Deletion;
 
 /// Removals within this time count as one, in milliseconds: indirect ones, and deletions by name.
@@ -80,7 +81,9 @@ impl Laws {
         if root.deleted.is_some() {
             let why = "its root was to be deleted without its leaves".to_owned();
             // A removal for a deselection may have been sent before the deletion, and arrive after it.
-            let may = root.cascades(GRACE) || root.deselects(scene.cluster, scene.sent.at, 0);
+            let may = root.cascades(GRACE)
+                || root.deselects(scene.cluster, scene.sent.at, 0)
+                || self.missed_policy(scene, root_uid);
             return (!may).then_some(why);
         }
         if root.rejects(scene.cluster, scene.now, GRACE) || released {
@@ -88,6 +91,21 @@ impl Laws {
         }
         let why = format!("its root is neither deleted nor deselected in {}", scene.cluster);
         root.withdrawn.is_none().then_some(why)
+    }
+
+    /// Whether no hub can have seen the last policy of a root, which came and went while the hub's
+    /// store was away.
+    fn missed_policy(&self, scene: &Scene<'_>, root_uid: &str) -> bool {
+        let namespace = &scene.effect.key.namespace;
+        let Some((came, went)) = self.truth.policies_changed.get(namespace) else { return false };
+        let mut absences = scene.network.absences.iter();
+        let unseen = absences.any(|(server, from, to)| {
+            server == crate::world::HUB
+                && (*from..*to).contains(came)
+                && (*from..*to).contains(went)
+        });
+        let gone = scene.hub().is_some_and(|hub| policy(hub, &scene.effect.key).is_none());
+        unseen && gone && self.truth.noted.get(root_uid).is_none_or(|fate| fate != "Orphan")
     }
 
     fn too_many(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
