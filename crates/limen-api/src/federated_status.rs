@@ -6,7 +6,26 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::OnDeleteSpec;
+use limen_core::federated::ObjectId;
+
+use crate::{NAMESPACE, OnDeleteSpec};
+
+/// The namespace and the name of the record of a root. Kinds of the same name in two groups do not
+/// meet there: a group that Kubernetes itself does not have is part of the name.
+pub fn record_of(root: &ObjectId) -> (String, String) {
+    let namespace = match (&root.namespace, root.kind.kind.as_str()) {
+        (Some(namespace), _) => namespace,
+        (None, "Namespace") => &root.name,
+        (None, _) => NAMESPACE,
+    };
+    let (group, kind) = (root.kind.group(), root.kind.kind.to_lowercase());
+    let own = !group.contains('.') || group.ends_with(".k8s.io");
+    let name = match own {
+        true => format!("{kind}.{}", root.name),
+        false => format!("{kind}-{group}.{}", root.name),
+    };
+    (namespace.to_owned(), name)
+}
 
 /// What every member says about one root. The hub writes it beside the root, and it goes with it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,7 +108,8 @@ pub struct LeafReport {
     /// The member cannot be reached: this is what was last known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
-    /// The member held a leaf when it last listed the kind, and cannot show it now.
+    /// The member holds a leaf that waits for its wave, or held one when it last listed the kind and
+    /// cannot show it now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub presumed: bool,
     /// The leaf's status, as the member has it.
@@ -116,4 +136,27 @@ pub enum LeafState {
     Held,
     /// It is being deleted.
     Deleting,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_the_same_name_have_records_of_their_own() {
+        let place = |version: &str, kind: &str, namespace: Option<&str>| {
+            let kind = crate::kind((version, kind, "", namespace.is_some()));
+            record_of(&ObjectId {
+                kind,
+                namespace: namespace.map(str::to_owned),
+                name: "web".into(),
+            })
+        };
+        let shop = |name: &str| ("shop".to_owned(), name.to_owned());
+        assert_eq!(place("v1", "Service", Some("shop")), shop("service.web"));
+        assert_eq!(place("networking.k8s.io/v1", "Ingress", Some("shop")), shop("ingress.web"));
+        let knative = place("serving.knative.dev/v1", "Service", Some("shop"));
+        assert_eq!(knative, shop("service-serving.knative.dev.web"));
+        assert_eq!(place("v1", "Namespace", None), ("web".to_owned(), "namespace.web".to_owned()));
+    }
 }

@@ -41,6 +41,7 @@ pub use federated_ingress::{
 };
 pub use federated_status::{
     FederatedStatus, FederatedStatusSpec, GovernedBy, LeafReport, LeafState, RootReference,
+    record_of,
 };
 pub use federated_type::{FederatedType, FederatedTypeSpec, Scope};
 pub use global_ingress::{GlobalIngress, GlobalIngressStatus};

@@ -188,8 +188,8 @@ impl Rig {
     pub(crate) fn record(root: &ObjectId) -> ObjectId {
         let kind =
             limen_api::kind(("limen.dev/v1alpha1", "FederatedStatus", "federatedstatuses", true));
-        let name = format!("{}.{}", root.kind.kind.to_lowercase(), root.name);
-        ObjectId { kind, namespace: root.namespace.clone(), name }
+        let (namespace, name) = limen_api::record_of(root);
+        ObjectId { kind, namespace: Some(namespace), name }
     }
 
     /// Waits until a root's record says what becomes of its leaves: only then does a hub that is

@@ -41,18 +41,13 @@ pub(crate) fn resolve(catalogue: &Catalogue, root: &str, namespace: &str) -> Res
     Ok(ObjectId { kind, namespace, name: name.to_owned() })
 }
 
-/// Where the record of a root is kept, and under which name.
-fn record_of(client: &Client, id: &ObjectId) -> (Api<FederatedStatus>, String) {
-    let namespace = match (&id.namespace, id.kind.kind.as_str()) {
-        (Some(namespace), _) => namespace.as_str(),
-        (None, "Namespace") => id.name.as_str(),
-        (None, _) => limen_api::NAMESPACE,
-    };
-    let name = format!("{}.{}", id.kind.kind.to_lowercase(), id.name);
-    (Api::namespaced(client.clone(), namespace), name)
+/// The records among which that of a root is, and its name.
+fn records_of(client: &Client, id: &ObjectId) -> (Api<FederatedStatus>, String) {
+    let (namespace, name) = limen_api::record_of(id);
+    (Api::namespaced(client.clone(), &namespace), name)
 }
 
 async fn record(client: &Client, id: &ObjectId) -> Result<Option<FederatedStatus>> {
-    let (records, name) = record_of(client, id);
+    let (records, name) = records_of(client, id);
     records.get_opt(&name).await.with_context(|| format!("cannot read the record of {id}"))
 }

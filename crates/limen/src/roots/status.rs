@@ -12,7 +12,7 @@ use limen_hub::Catalogue;
 use limen_sync::ObjectApi;
 use serde_json::Value;
 
-use super::{record, record_of, resolve};
+use super::{record, records_of, resolve};
 use crate::connection::{HubConnection, block_on};
 use crate::output::{Column, Format, Listing, Output, print_value};
 use crate::watch::{Seen, follow};
@@ -60,7 +60,7 @@ impl Status {
             if !self.watch {
                 return Ok(());
             }
-            let (records, name) = record_of(&hub.client, &id);
+            let (records, name) = records_of(&hub.client, &id);
             let mut view = View { id, format: self.output.format, shown: None };
             let fields = format!("metadata.name={name}");
             follow(&records, Some(&fields), |seen| view.see(seen)).await
