@@ -235,6 +235,7 @@ impl Task {
                 self.federation.input_lost(kind, false);
                 self.listed.insert(kind.clone());
             }
+            Seen::Behind => self.federation.input_lost(kind, true),
             Seen::Lost(error) => {
                 tracing::warn!(kind = kind.kind, %error, "cannot watch the hub; retrying");
                 self.federation.input_lost(kind, true);

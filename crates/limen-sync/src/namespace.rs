@@ -9,8 +9,9 @@ use crate::discovery::{is_permanent, listable_kinds};
 use crate::member_error::{MemberError, MemberErrorKind};
 use crate::object_api::ObjectApi;
 
-/// How long the listing of all kinds may take, in seconds.
-pub(crate) const PATIENCE: u64 = 120;
+/// How long the listing of all kinds may take, in seconds. An object that comes into the namespace
+/// meanwhile may go with it.
+pub(crate) const PATIENCE: u64 = 30;
 /// How many kinds are listed at the same time.
 const LISTS: usize = 8;
 

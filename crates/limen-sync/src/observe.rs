@@ -90,7 +90,7 @@ fn digested(kind: ObservedKind, seen: Seen) -> Option<Observed> {
         {
             Observed::State(kind, Vec::new())
         }
-        Seen::Bookmark(_) => return None,
+        Seen::Bookmark(_) | Seen::Behind => return None,
         Seen::UnknownKind | Seen::OtherVersions(_) | Seen::Lost(_) => Observed::Lost(kind),
     })
 }

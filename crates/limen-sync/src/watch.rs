@@ -35,6 +35,8 @@ pub enum Seen {
     Gone(Value),
     /// A watch is established, and everything up to this version has been told.
     Bookmark(String),
+    /// A watch could not go on: changes are not told until the next state.
+    Behind,
     /// The cluster says that it does not know the kind, in any version.
     UnknownKind,
     /// The cluster serves the kind in these versions only.
@@ -113,10 +115,16 @@ pub(crate) async fn follow_used(
                 Ok(Ended::InTime) if began.elapsed() > AT_ONCE => watch_pause = Pause::default(),
                 Ok(Ended::InTime) => watch_pause.in_full(LEAST).await,
                 Ok(Ended::Compacted | Ended::WentBack) => {
+                    if !tell.say(Seen::Behind).await {
+                        return;
+                    }
                     watch_pause.in_full(LEAST).await;
                     break;
                 }
                 Err(error) if is(&error, 410) || is(&error, 404) => {
+                    if !tell.say(Seen::Behind).await {
+                        return;
+                    }
                     watch_pause.in_full(LEAST).await;
                     break;
                 }

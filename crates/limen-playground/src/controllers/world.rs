@@ -108,7 +108,7 @@ impl World {
                     objects.remove(&key);
                 }
             }
-            Seen::Bookmark(_) | Seen::UnknownKind | Seen::OtherVersions(_) => {}
+            Seen::Bookmark(_) | Seen::Behind | Seen::UnknownKind | Seen::OtherVersions(_) => {}
             Seen::Lost(error) => tracing::debug!(%error, "{} cannot be watched", kind.plural),
         }
     }

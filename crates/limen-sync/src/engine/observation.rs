@@ -45,6 +45,8 @@ impl Engine {
                 self.watch_established(kind);
                 self.leaves.watched(kind, &version);
             }
+            // Leaves are written over the version that was seen: what is behind is refused.
+            Seen::Behind => {}
             Seen::UnknownKind => {
                 self.lost.remove(kind);
                 self.other_versions.remove(kind);
