@@ -171,7 +171,12 @@ impl Member {
     /// stands for it, or it has never told what it is.
     pub(crate) fn is_not_ours(&self) -> bool {
         let never = self.recorded_uid().is_none() && self.described.is_none();
-        never || matches!(self.identity, Some(Identity::Twin(_) | Identity::Hub))
+        never || self.is_anothers()
+    }
+
+    /// Whether another Cluster, or the hub itself, stands for the cluster that answers.
+    pub(crate) fn is_anothers(&self) -> bool {
+        matches!(self.identity, Some(Identity::Twin(_) | Identity::Hub))
     }
 
     /// The uid of the cluster that it stands for.

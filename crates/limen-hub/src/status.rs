@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use limen_api::{GovernedBy, LeafReport, LeafState, NAMESPACE, OnDeleteSpec};
+use limen_api::{GovernedBy, LeafReport, LeafState, OnDeleteSpec};
 use limen_core::federated::{Kind, ObjectId, OnDelete};
 use limen_core::lifecycle::Governed;
 use limen_core::merge::{LeafStatus, merge};
@@ -22,10 +22,12 @@ pub(crate) fn merged(root: &Root) -> Option<Value> {
     if federated.root != federated.leaf {
         return None;
     }
+    // Another root's leaf of the same name says nothing about this one.
+    let is_leaf = |report: &limen_sync::Report| report.held_for.as_deref() == Some(root.uid());
     let leaves: Vec<_> = root
         .reports
         .iter()
-        .filter(|(name, report)| report.held_for.is_some() && root.desired.contains_key(*name))
+        .filter(|(name, report)| is_leaf(report) && root.desired.contains_key(*name))
         .filter_map(|(name, report)| {
             let status = report.status.as_deref()?;
             Some(LeafStatus { cluster: name, status, current: report.current })
@@ -35,7 +37,7 @@ pub(crate) fn merged(root: &Root) -> Option<Value> {
     let mut status = merge(&federated.leaf.kind, &leaves, generation)?;
     // Members without a status have not observed or completed anything yet.
     let has_status = |name: &Arc<str>| {
-        let report = root.reports.get(name).filter(|report| report.held_for.is_some());
+        let report = root.reports.get(name).filter(|report| is_leaf(report));
         report.is_some_and(|report| report.status.is_some()) || root.memory.ended_in.contains(name)
     };
     if !root.plan.leaves.keys().all(has_status)
@@ -52,12 +54,7 @@ pub(crate) fn merged(root: &Root) -> Option<Value> {
 
 /// Where the `FederatedStatus` of a root is.
 pub(crate) fn report_id(root: &ObjectId) -> ObjectId {
-    let namespace = match (&root.namespace, root.kind.kind.as_str()) {
-        (Some(namespace), _) => namespace.clone(),
-        (None, "Namespace") => root.name.clone(),
-        (None, _) => NAMESPACE.to_owned(),
-    };
-    let name = format!("{}.{}", root.kind.kind.to_lowercase(), root.name);
+    let (namespace, name) = limen_api::record_of(root);
     ObjectId { kind: report_kind(), namespace: Some(namespace), name }
 }
 
@@ -86,7 +83,7 @@ pub(crate) fn memory(recorded: &str) -> Memory {
     };
     let holds = |leaf: &&Value| {
         leaf["presumed"] == true
-            || matches!(leaf["state"].as_str(), Some("Synced" | "Held" | "Deleting" | "Waiting"))
+            || matches!(leaf["state"].as_str(), Some("Synced" | "Held" | "Deleting"))
     };
     Memory {
         governed: spec["governed"]["policy"].as_str().map(|policy| Governed {
@@ -234,7 +231,10 @@ fn leaf_report(root: &Root, name: &Arc<str>, away: bool) -> Option<LeafReport> {
         message,
         since: None,
         stale: away,
-        presumed: !held && root.memory.holders.contains(name),
+        presumed: match held {
+            true => state == LeafState::Waiting,
+            false => root.memory.holders.contains(name),
+        },
         status: report.and_then(|report| report.status.as_deref().cloned()),
     })
 }

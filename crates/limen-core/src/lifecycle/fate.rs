@@ -4,11 +4,14 @@ use crate::federated::OnDelete;
 
 /// Fate of the leaves of a deleted root. `orphaned`: the deletion itself asked for orphans.
 /// `understood`: the fate by root and policy, if both can be read and the root is governed as it was when its leaves were
-/// applied. `stamped`: what they said when leaves were applied. An unknown fate releases.
+/// applied. `stamped`: what they said when leaves were applied. An unknown fate releases, and so does
+/// one that has changed since: nobody can tell whether that was before the deletion.
 pub fn fate(orphaned: bool, understood: Option<OnDelete>, stamped: Option<OnDelete>) -> OnDelete {
-    match (orphaned, understood.or(stamped)) {
-        (true, _) | (false, None) => OnDelete::Orphan,
-        (false, Some(known)) => known,
+    let said = [understood, stamped];
+    let cascades = said.contains(&Some(OnDelete::Cascade));
+    match cascades && !orphaned && !said.contains(&Some(OnDelete::Orphan)) {
+        true => OnDelete::Cascade,
+        false => OnDelete::Orphan,
     }
 }
 
@@ -21,7 +24,9 @@ mod tests {
         use OnDelete::{Cascade, Orphan};
         for (orphaned, understood, stamped, expected) in [
             (false, Some(Cascade), None, Cascade),
-            (false, Some(Cascade), Some(Orphan), Cascade),
+            (false, Some(Cascade), Some(Orphan), Orphan),
+            (false, Some(Orphan), Some(Cascade), Orphan),
+            (false, Some(Cascade), Some(Cascade), Cascade),
             (false, None, Some(Orphan), Orphan),
             (false, None, Some(Cascade), Cascade),
             (false, None, None, Orphan),

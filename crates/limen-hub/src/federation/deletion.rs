@@ -37,7 +37,9 @@ impl Federation {
         let leaf = self.leaf_of(id);
         let removal = root.desire(if orphan { Desired::Orphan } else { Desired::Nothing });
         let (mut set, mut losing) = (BTreeMap::new(), BTreeSet::new());
-        for (name, member) in &self.members {
+        // What is there under another name is let go of under that.
+        let ours = self.members.iter().filter(|(_, member)| !member.is_anothers());
+        for (name, member) in ours {
             let deleting = root.reports.get(name).and_then(|report| report.state);
             let deleting = deleting == Some(LeafState::Deleting);
             let before = root.desired.get(name);
@@ -106,7 +108,8 @@ impl Federation {
         let leaf = self.leaf_of(id);
         let release = root.deleting == Some(OnDelete::Orphan);
         let mut left = false;
-        for (name, member) in &mut self.members {
+        let ours = self.members.iter_mut().filter(|(_, member)| !member.is_anothers());
+        for (name, member) in ours {
             let waits = losing.contains(name) && !going.contains(name);
             let state = root.reports.get(name).and_then(|report| report.state);
             let held = root.desired.contains_key(name)

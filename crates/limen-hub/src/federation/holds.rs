@@ -1,14 +1,21 @@
 //! Holds: which removals wait for a person, in the hub's memory and as `Hold` objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod entry;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use limen_api::{HeldRoot, Hold, HoldReason, HoldSpec};
 use limen_core::federated::ObjectId;
 use limen_core::lifecycle::{HeldEntry, HoldSet, Reason, Standing};
 
+pub(super) use self::entry::HoldWrite;
+use self::entry::{Entry, digest, names, numbered, short};
+
 /// For so many seconds a hold takes in more of the same accident.
 const GATHERS: i64 = 300;
+/// Objects that are gone and remembered, at most.
+const REMEMBERED: usize = 1000;
 /// Leaves that one Hold object names at most, roughly: objects have a size limit.
 const MOST: usize = 20_000;
 
@@ -17,82 +24,45 @@ const MOST: usize = 20_000;
 pub(super) struct Holds {
     sets: BTreeMap<Arc<str>, Entry>,
     /// The hold that removals of a root wait in, by the uid of the root.
-    removals: BTreeMap<Arc<str>, Arc<str>>,
+    waiting: BTreeMap<Arc<str>, Arc<str>>,
+    /// The hold from which removals of a root were released and are under way.
+    released: BTreeMap<Arc<str>, Arc<str>>,
     /// The hold that keeps the placement of a root whose policy is gone.
     kept: BTreeMap<Arc<str>, Arc<str>>,
     /// Holds whose object is to be written.
     pub(super) changed: BTreeSet<Arc<str>>,
-}
-
-struct Entry {
-    set: HoldSet,
-    reason: HoldReason,
-    /// The accident in words, without counts.
-    accident: String,
-    roots: BTreeMap<Arc<str>, ObjectId>,
-    created: i64,
-    /// The object as it is on the hub.
-    object: Option<Hold>,
-}
-
-/// Pending write to the object of a hold.
-pub(super) enum HoldWrite {
-    Create(Box<Hold>),
-    Update { spec: Box<HoldSpec>, version: String },
-    Delete { uid: String },
-}
-
-impl Entry {
-    fn spec(&self) -> HoldSpec {
-        let held = |(uid, entry): (&Arc<str>, &HeldEntry)| {
-            let id = self.roots.get(uid)?;
-            Some(HeldRoot {
-                api_version: id.kind.api_version.clone(),
-                kind: id.kind.kind.clone(),
-                namespace: id.namespace.clone(),
-                name: id.name.clone(),
-                uid: uid.to_string(),
-                clusters: entry.clusters.iter().map(ToString::to_string).collect(),
-            })
-        };
-        let roots: Vec<HeldRoot> = self.set.roots.iter().filter_map(held).collect();
-        let (root_count, leaf_count) = (roots.len(), self.set.leaves());
-        HoldSpec {
-            reason: self.reason,
-            message: format!("{}; {root_count} objects, {leaf_count} leaves", self.accident),
-            root_count,
-            leaf_count,
-            roots,
-            release: self.set.released,
-        }
-    }
+    /// Uids of objects that are gone: a watch may still tell of them. The oldest are forgotten.
+    gone: VecDeque<String>,
 }
 
 impl Holds {
-    /// How the removals of a root stand.
-    pub(super) fn standing(&self, root_uid: &str, losing: &BTreeSet<Arc<str>>) -> Standing {
-        let entry = self.removals.get(root_uid).and_then(|name| self.sets.get(name));
-        entry.map_or(Standing::Free, |entry| entry.set.standing(root_uid, losing))
+    /// The holds that removals of a root are in.
+    fn of(&self, root_uid: &str) -> impl Iterator<Item = &Entry> {
+        let names = [self.released.get(root_uid), self.waiting.get(root_uid)];
+        names.into_iter().flatten().filter_map(|name| self.sets.get(name))
     }
 
-    /// The members whose leaves of a root wait.
+    /// How the removals of a root stand.
+    pub(super) fn standing(&self, root_uid: &str, losing: &BTreeSet<Arc<str>>) -> Standing {
+        Standing::of(self.of(root_uid).map(|entry| &entry.set), root_uid, losing)
+    }
+
+    /// The members whose leaves of a root wait or were released.
     pub(super) fn clusters(&self, root_uid: &str) -> BTreeSet<Arc<str>> {
-        let entry = self.removals.get(root_uid).and_then(|name| self.sets.get(name));
-        let held = entry.and_then(|entry| entry.set.roots.get(root_uid));
-        held.map(|held| held.clusters.clone()).unwrap_or_default()
+        let held = self.of(root_uid).filter_map(|entry| entry.set.roots.get(root_uid));
+        held.flat_map(|held| held.clusters.iter().cloned()).collect()
     }
 
     /// Whether removals of a root wait because of something else than its deletion.
     pub(super) fn is_indirect(&self, root_uid: &str) -> bool {
-        let entry = self.removals.get(root_uid).and_then(|name| self.sets.get(name));
-        entry.is_some_and(|entry| {
+        self.of(root_uid).any(|entry| {
             !matches!(entry.reason, HoldReason::MassDeletion | HoldReason::NamespaceDeleted)
         })
     }
 
     /// The hold that removals of a root wait in, and what it says.
     pub(super) fn of_removal(&self, root_uid: &str) -> Option<(Arc<str>, String)> {
-        self.told(self.removals.get(root_uid)?)
+        self.told(self.waiting.get(root_uid)?)
     }
 
     /// The hold that keeps a root's placement, and what it says.
@@ -110,10 +80,15 @@ impl Holds {
         entry.is_some_and(|entry| entry.set.released)
     }
 
-    /// Notes what a root would lose by now.
+    /// Notes what a root would lose by now. What was released waits nowhere else.
     pub(super) fn follow(&mut self, root_uid: &str, losing: &BTreeSet<Arc<str>>) {
-        let Some(name) = self.removals.get(root_uid).cloned() else { return };
-        self.follow_in(&name, root_uid, losing);
+        if let Some(name) = self.released.get(root_uid).cloned() {
+            self.follow_in(&name, root_uid, losing);
+        }
+        if let Some(name) = self.waiting.get(root_uid).cloned() {
+            let released = self.standing(root_uid, losing).released;
+            self.follow_in(&name, root_uid, &(losing - &released));
+        }
     }
 
     /// Notes what a root would gain by now.
@@ -129,9 +104,10 @@ impl Holds {
         }
         if !entry.set.roots.contains_key(root_uid) {
             entry.roots.remove(root_uid);
-            let index = match entry.reason {
-                HoldReason::PolicyGone => &mut self.kept,
-                _ => &mut self.removals,
+            let index = match (entry.reason, entry.set.released) {
+                (HoldReason::PolicyGone, _) => &mut self.kept,
+                (_, true) => &mut self.released,
+                (_, false) => &mut self.waiting,
             };
             index.remove(root_uid);
         }
@@ -139,11 +115,9 @@ impl Holds {
 
     /// A leaf that a released or unreleased hold names is gone.
     pub(super) fn leaf_gone(&mut self, root_uid: &str, cluster: &Arc<str>) {
-        let Some(name) = self.removals.get(root_uid).cloned() else { return };
-        let held = self.sets.get(&name).and_then(|entry| entry.set.roots.get(root_uid));
-        let Some(mut left) = held.map(|held| held.clusters.clone()) else { return };
+        let mut left = self.clusters(root_uid);
         left.remove(cluster);
-        self.follow_in(&name, root_uid, &left);
+        self.follow(root_uid, &left);
     }
 
     /// Makes removals of a root wait.
@@ -168,7 +142,8 @@ impl Holds {
             Reason::LargeRemoval { .. } => (HoldReason::LargeRemoval, String::new()),
             Reason::MemberReturned(cluster) => (HoldReason::MemberReturned, cluster.to_string()),
         };
-        self.add(kind, &key, &reason.to_string(), root, losing, now);
+        let name = self.gathering(kind, &digest(&key), losing.len(), now);
+        self.add(&name, &reason.to_string(), root, losing);
     }
 
     /// Makes a root whose policy is gone keep its placement.
@@ -184,64 +159,70 @@ impl Holds {
             "PlacementPolicy {namespace}/{policy} is gone or no longer selects objects that it placed, which would spread to more clusters"
         );
         let key = format!("{namespace}/{policy}");
-        self.add(HoldReason::PolicyGone, &key, &accident, root, gaining, now);
+        let name = self.gathering(HoldReason::PolicyGone, &digest(&key), gaining.len(), now);
+        self.add(&name, &accident, root, gaining);
     }
 
-    fn add(
+    /// The hold that takes in more of an accident; a new one if there is none.
+    fn gathering(
         &mut self,
         reason: HoldReason,
-        key: &str,
         accident: &str,
-        (id, uid): (&ObjectId, &str),
-        clusters: BTreeSet<Arc<str>>,
+        clusters: usize,
         now: i64,
-    ) {
-        let prefix = format!("{}-{}", short(reason), digest(key));
+    ) -> Arc<str> {
+        let prefix = format!("{}-{accident}", short(reason));
         let open = |(_, entry): &(&Arc<str>, &Entry)| {
             entry.reason == reason
                 && !entry.set.released
-                && entry.set.roots.len() * clusters.len().max(1) < MOST
+                && entry.set.roots.len() * clusters.max(1) < MOST
                 && now - entry.created <= GATHERS
         };
         let from: Arc<str> = prefix.as_str().into();
         let mut same = self.sets.range(from..).take_while(|(name, _)| name.starts_with(&prefix));
-        let name = match same.find(open) {
-            Some((name, _)) => name.clone(),
-            None => {
-                let taken = |n: &usize| {
-                    let name = numbered(&prefix, *n);
-                    !self.sets.contains_key(&name)
-                };
-                let name = (1..)
-                    .find(taken)
-                    .map_or_else(|| prefix.as_str().into(), |n| numbered(&prefix, n));
-                let entry = Entry {
-                    set: HoldSet::default(),
-                    reason,
-                    accident: String::new(),
-                    roots: BTreeMap::new(),
-                    created: now,
-                    object: None,
-                };
-                self.sets.insert(name.clone(), entry);
-                name
-            }
-        };
-        // A root waits in one hold at a time.
-        if reason != HoldReason::PolicyGone && self.removals.get(uid).is_some_and(|at| *at != name)
-        {
-            self.follow(uid, &BTreeSet::new());
+        if let Some((name, _)) = same.find(open) {
+            return name.clone();
         }
-        let Some(entry) = self.sets.get_mut(&name) else { return };
+        let mut names = (1..).map(|n| numbered(&prefix, n));
+        let name = names.find(|name| !self.sets.contains_key(name)).unwrap_or_default();
+        let entry = Entry {
+            set: HoldSet::default(),
+            reason,
+            accident: String::new(),
+            roots: BTreeMap::new(),
+            created: now,
+            object: None,
+        };
+        self.sets.insert(name.clone(), entry);
+        name
+    }
+
+    fn add(
+        &mut self,
+        name: &Arc<str>,
+        accident: &str,
+        (id, uid): (&ObjectId, &str),
+        clusters: BTreeSet<Arc<str>>,
+    ) {
+        let Some(entry) = self.sets.get_mut(name) else { return };
         let uid: Arc<str> = uid.into();
         accident.clone_into(&mut entry.accident);
         entry.roots.insert(uid.clone(), id.clone());
         entry.set.roots.entry(uid.clone()).or_default().clusters.extend(clusters);
-        match reason {
-            HoldReason::PolicyGone => self.kept.insert(uid, name.clone()),
-            _ => self.removals.insert(uid, name.clone()),
+        self.changed.insert(name.clone());
+        let index = match entry.reason {
+            HoldReason::PolicyGone => &mut self.kept,
+            _ => &mut self.waiting,
         };
-        self.changed.insert(name);
+        // A root waits in one hold at a time.
+        if let Some(before) =
+            index.insert(uid.clone(), name.clone()).filter(|before| before != name)
+            && let Some(entry) = self.sets.get_mut(&before)
+        {
+            entry.set.roots.remove(&uid);
+            entry.roots.remove(&uid);
+            self.changed.insert(before);
+        }
     }
 
     /// An object was seen. Returns the roots that may go on now.
@@ -252,20 +233,29 @@ impl Holds {
         now: i64,
     ) -> Vec<ObjectId> {
         let name: Arc<str> = object.metadata.name.clone().unwrap_or_default().into();
+        if object.metadata.uid.as_ref().is_some_and(|uid| self.gone.contains(uid)) {
+            return Vec::new();
+        }
         if let Some(entry) = self.sets.get_mut(&name) {
-            let released = object.spec.release && !entry.set.released;
-            entry.set.released |= object.spec.release;
+            let waited: Vec<ObjectId> = match object.spec.release && !entry.set.released {
+                true => entry.roots.values().cloned().collect(),
+                false => Vec::new(),
+            };
+            let named =
+                object.spec.roots.iter().map(|held| (held.uid.as_str().into(), names(held)));
+            let released = (!waited.is_empty()).then(|| named.collect());
             let before = entry.object.replace(object);
             if entry.set.roots.is_empty() {
                 self.changed.insert(name.clone());
             }
-            let now = entry.object.as_ref().map_or(&[][..], |object| &object.spec.roots);
+            let is = entry.object.as_ref().map_or(&[][..], |object| &object.spec.roots);
             let before = before.map(|before| before.spec.roots).unwrap_or_default();
             // Roots that the object names no longer may have waited for that.
-            let dropped = before.iter().filter(|held| !now.iter().any(|now| now.uid == held.uid));
+            let dropped = before.iter().filter(|held| !is.iter().any(|is| is.uid == held.uid));
             let mut concerned: Vec<ObjectId> = dropped.map(kind_of).collect();
-            if released {
-                concerned.extend(entry.roots.values().cloned());
+            concerned.extend(waited);
+            if let Some(named) = released {
+                self.release(&name, &named, now);
             }
             return concerned;
         }
@@ -279,25 +269,91 @@ impl Holds {
         };
         for held in &object.spec.roots {
             let uid: Arc<str> = held.uid.as_str().into();
-            let clusters = held.clusters.iter().map(|name| Arc::from(name.as_str())).collect();
-            entry.set.roots.insert(uid.clone(), HeldEntry { clusters });
+            entry.set.roots.insert(uid.clone(), HeldEntry { clusters: names(held) });
             entry.roots.insert(uid.clone(), kind_of(held));
-            match entry.reason {
-                HoldReason::PolicyGone => self.kept.insert(uid, name.clone()),
-                _ => self.removals.insert(uid, name.clone()),
+            match (entry.reason, entry.set.released) {
+                (HoldReason::PolicyGone, _) => self.kept.insert(uid, name.clone()),
+                (_, true) => None,
+                (_, false) => self.waiting.insert(uid, name.clone()),
             };
         }
         entry.object = Some(object);
+        let is_released = entry.set.released && entry.reason != HoldReason::PolicyGone;
+        let released: Vec<_> = entry.roots.keys().filter(|_| is_released).cloned().collect();
         let roots = entry.roots.values().cloned().collect();
-        self.sets.insert(name, entry);
+        self.sets.insert(name.clone(), entry);
+        for uid in released {
+            self.note_released(&uid, &name);
+        }
         roots
+    }
+
+    /// A person has released the leaves that a hold names on the hub. What it has taken in since
+    /// waits in a hold of its own.
+    fn release(
+        &mut self,
+        name: &Arc<str>,
+        named: &BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+        now: i64,
+    ) {
+        let Some(entry) = self.sets.get_mut(name) else { return };
+        let (reason, told) = (entry.reason, entry.accident.clone());
+        let unseen = match reason {
+            // A root that may spread does so wherever it is placed by then.
+            HoldReason::PolicyGone => {
+                let seen = entry.set.roots.iter().filter(|(uid, _)| named.contains_key(*uid));
+                let seen = seen.map(|(uid, held)| (uid.clone(), held.clusters.clone())).collect();
+                entry.set.release(&seen)
+            }
+            _ => entry.set.release(named),
+        };
+        let ids = entry.roots.clone();
+        entry.roots.retain(|uid, _| entry.set.roots.contains_key(uid));
+        self.changed.insert(name.clone());
+        if reason != HoldReason::PolicyGone {
+            for uid in entry.roots.keys().cloned().collect::<Vec<_>>() {
+                self.waiting.remove(&uid);
+                self.note_released(&uid, name);
+            }
+        }
+        let accident = name.get(short(reason).len() + 1..).unwrap_or_default();
+        let accident = accident.split('-').next().unwrap_or_default().to_owned();
+        for (uid, held) in unseen.roots {
+            if let Some(id) = ids.get(&uid) {
+                let other = self.gathering(reason, &accident, held.clusters.len(), now);
+                self.add(&other, &told, (id, &uid), held.clusters);
+            }
+        }
+    }
+
+    /// Removals of a root were released from a hold, and perhaps from another one before.
+    fn note_released(&mut self, uid: &Arc<str>, name: &Arc<str>) {
+        let before = self.released.insert(uid.clone(), name.clone());
+        let before = before.filter(|before| before != name);
+        let Some(held) = before.and_then(|before| {
+            let entry = self.sets.get_mut(&before)?;
+            entry.roots.remove(uid);
+            self.changed.insert(before);
+            entry.set.roots.remove(uid)
+        }) else {
+            return;
+        };
+        if let Some(entry) = self.sets.get_mut(name).and_then(|entry| entry.set.roots.get_mut(uid))
+        {
+            entry.clusters.extend(held.clusters);
+            self.changed.insert(name.clone());
+        }
     }
 
     /// An object is gone. Deleting it is no release: an unfinished hold is written again. Returns
     /// the roots that it named.
     pub(super) fn object_gone(&mut self, name: &str) -> Vec<HeldRoot> {
         let Some(entry) = self.sets.get_mut(name) else { return Vec::new() };
-        let before = entry.object.take().map(|object| object.spec.roots).unwrap_or_default();
+        let object = entry.object.take();
+        let uid = object.as_ref().and_then(|object| object.metadata.uid.clone());
+        self.gone.extend(uid);
+        self.gone.drain(..self.gone.len().saturating_sub(REMEMBERED));
+        let before = object.map(|object| object.spec.roots).unwrap_or_default();
         match entry.set.roots.is_empty() {
             true => drop(self.sets.remove(name)),
             false => drop(self.changed.insert(name.into())),
@@ -371,31 +427,4 @@ impl Holds {
         };
         self.sets.values().all(written)
     }
-}
-
-fn numbered(prefix: &str, n: usize) -> Arc<str> {
-    match n {
-        1 => prefix.into(),
-        n => format!("{prefix}-{n}").into(),
-    }
-}
-
-fn short(reason: HoldReason) -> &'static str {
-    match reason {
-        HoldReason::MassDeletion => "mass-deletion",
-        HoldReason::NamespaceDeleted => "namespace-deleted",
-        HoldReason::NothingSelected => "nothing-selected",
-        HoldReason::LargeRemoval => "large-removal",
-        HoldReason::MemberReturned => "member-returned",
-        HoldReason::PolicyGone => "policy-gone",
-    }
-}
-
-/// A short name for a key, which may be long or no valid name.
-fn digest(key: &str) -> String {
-    let mut hash: u32 = 0x811c_9dc5;
-    for byte in key.bytes() {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
-    format!("{hash:08x}")
 }

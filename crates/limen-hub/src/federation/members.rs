@@ -385,7 +385,7 @@ impl Federation {
     /// Whether a person has to release a tombstone in a member first.
     pub(super) fn is_held(&self, tombstone: &Tombstone, cluster: &Arc<str>) -> bool {
         let there = BTreeSet::from([cluster.clone()]);
-        self.holds.standing(&tombstone.root_uid, &there) == Standing::Waits
+        self.holds.standing(&tombstone.root_uid, &there).holds(cluster)
     }
 
     /// A member that returns from a long absence with many tombstones is not emptied unasked.
@@ -399,7 +399,7 @@ impl Federation {
         let now = limen_sync::clock::now_seconds();
         for stone in stones {
             let there = BTreeSet::from([cluster.clone()]);
-            if self.holds.standing(&stone.root_uid, &there) == Standing::Free {
+            if self.holds.standing(&stone.root_uid, &there) == Standing::default() {
                 self.holds.hold(&reason, (&leaf_of(stone), &stone.root_uid), there, now);
             }
         }
@@ -430,7 +430,7 @@ impl Federation {
         let buried = self.recent_tombstones.of(&root_uid).filter(waits);
         if let Some(tombstone) = member.tombstones.iter().find(waits).or(buried) {
             let there = BTreeSet::from([cluster.clone()]);
-            let held = self.holds.standing(&root_uid, &there) == Standing::Waits;
+            let held = self.holds.standing(&root_uid, &there).holds(cluster);
             if let (None, Some(syncer), false) = (report.state, &member.syncer, held) {
                 syncer.desire(leaf, Some(last_desire(tombstone)));
             }

@@ -55,8 +55,9 @@ impl Federation {
         if let Some(root) = self.roots.get_mut(id) {
             let same = root.same_intent(&object);
             if root.uid() != object["metadata"]["uid"] {
-                // Another object of the same name: nothing else carries over.
-                let reports = std::mem::take(&mut root.reports);
+                // Another object of the same name: nothing carries over but leaves that are there.
+                let mut reports = std::mem::take(&mut root.reports);
+                reports.retain(|_, report| report.held_for.is_some());
                 *root = Root::new(object.clone(), Err(String::new()));
                 root.reports = reports;
             }
@@ -139,8 +140,9 @@ impl Federation {
     /// leaves them with the same roots.
     pub(super) fn take_dirty(&mut self) -> Vec<Arc<ObjectId>> {
         let dirty = std::mem::take(&mut self.dirty);
-        let known = dirty.iter().filter_map(|id| Some((self.roots.get(id)?.seniority(), id)));
-        let mut ordered: Vec<_> = known.collect();
+        // By the name under which it was read: others may have marked it without knowing all of its kind.
+        let known = dirty.iter().filter_map(|id| self.roots.get_key_value(id));
+        let mut ordered: Vec<_> = known.map(|(id, root)| (root.seniority(), id)).collect();
         ordered.sort_unstable();
         ordered.into_iter().map(|(_, id)| id.clone()).collect()
     }
@@ -215,6 +217,9 @@ impl Federation {
         let mut losing: BTreeSet<Arc<str>> = BTreeSet::new();
         let blocked = self.blocked(root, kind);
         let scaled = self.is_scaled(&federated.leaf);
+        // Nothing is created for a root that goes with its Namespace, such as when its policy went first.
+        let home = federated.root.namespace.as_ref();
+        let going = home.is_some_and(|name| self.terminating.contains_key(name));
         for (name, member) in &self.members {
             let before = root.desired.get(name);
             let holds = may_hold(root, name, member, kind);
@@ -231,7 +236,7 @@ impl Federation {
                 }
                 (None, Some(_)) if wave_of(&federated.waves, name, &self.clusters) > open => {
                     root.waiting.insert(name.clone());
-                    // What was sent earlier and has not arrived waits as well.
+                    // What was sent earlier and has not arrived waits as well; a removal is off.
                     let arrived = before.filter(|sent| has_arrived(root, name, sent));
                     set.extend(arrived.map(|before| (name.clone(), before.clone())));
                 }
@@ -240,10 +245,11 @@ impl Federation {
                         || (planned.is_some() && member.has_lost(kind))
                         || (planned.is_some() && scaled && !member.knows(&self.scaler_kind)) =>
                 {
-                    set.extend(before.map(|before| (name.clone(), before.clone())));
+                    let leaf = before.filter(|sent| matches!(sent.desired, Desired::Leaf { .. }));
+                    set.extend(leaf.map(|leaf| (name.clone(), leaf.clone())));
                 }
                 (None, Some(leaf)) => {
-                    let create = !root.memory.ended_in.contains(name);
+                    let create = !root.memory.ended_in.contains(name) && !going;
                     let on_conflict = federated.on_conflict;
                     let leaf = leaf.clone();
                     let desired = Desired::Leaf { leaf, on_conflict, create };
@@ -263,7 +269,7 @@ impl Federation {
                     Some(Desired::Nothing | Desired::Orphan) => {
                         set.extend(before.map(|before| (name.clone(), before.clone())));
                     }
-                    _ if holds => drop(losing.insert(name.clone())),
+                    _ if holds && !member.is_anothers() => drop(losing.insert(name.clone())),
                     // What never was is forgotten; should it turn up, it is judged then.
                     _ => {}
                 },
@@ -448,11 +454,14 @@ fn kept(sent: &DesiredLeaf) -> DesiredLeaf {
     kept
 }
 
-/// Whether a member holds a leaf of a root, or held one when it last said so.
+/// Whether a member holds a leaf of a root, or held one when it last said so, or was sent one and
+/// has not answered since.
 pub(super) fn may_hold(root: &Root, name: &Arc<str>, member: &Member, kind: &Kind) -> bool {
     let reported = root.reports.get(name).is_some_and(|report| report.held_for.is_some());
     let unlisted = !member.knows(kind) || member.missing.contains(kind);
-    reported || (unlisted && root.memory.holders.contains(name))
+    let sent =
+        root.desired.get(name).is_some_and(|sent| matches!(sent.desired, Desired::Leaf { .. }));
+    reported || (unlisted && root.memory.holders.contains(name)) || (sent && member.away())
 }
 
 /// Whether a member does not serve the kind of a root of which it held a leaf: that may come back.
@@ -469,7 +478,7 @@ fn is_presumed(root: &Root, name: &Arc<str>) -> bool {
 
 /// Whether a member holds the leaf that it was sent.
 fn has_arrived(root: &Root, name: &Arc<str>, sent: &DesiredLeaf) -> bool {
-    let Desired::Leaf { leaf, .. } = &sent.desired else { return true };
+    let Desired::Leaf { leaf, .. } = &sent.desired else { return false };
     let applied = root.reports.get(name).and_then(|report| report.applied.as_ref());
     applied == Some(&leaf.hash)
 }

@@ -105,7 +105,10 @@ impl Federation {
                 continue;
             }
             if let Some(reason) = verdict {
-                self.holds.hold(&reason, (id, root.uid()), rest, clock::now_seconds());
+                // A person is asked about absent members as well.
+                let cleared = root.cleared.as_ref().map(|cleared| &cleared.clusters);
+                let asked = &outlooks[at].1.outstanding() - cleared.unwrap_or(&BTreeSet::new());
+                self.holds.hold(&reason, (id, root.uid()), asked, clock::now_seconds());
                 root.hold = self.holds.of_removal(root.uid());
                 if let Some((name, _)) = &root.hold {
                     let how = format!("{reason}; limen release {name} carries it out");
@@ -160,25 +163,27 @@ impl Federation {
         let Some(root) = self.roots.get_mut(id) else { return Default::default() };
         let outstanding = outlook.outstanding();
         root.losing.clone_from(&outlook.losing);
+        let uid = root.uid().to_owned();
+        // A person who deletes a held root by name, or with its Namespace, means it.
+        let by_name = outlook.cause != Cause::Indirect && root.being_deleted();
+        let leaves_hold = by_name && self.holds.is_indirect(&uid);
+        let held = self.holds.clusters(&uid);
+        let can_be_told = |name: &Arc<str>| {
+            // An absent member gets a tombstone.
+            let away = || self.members.get(name).is_some_and(Member::away);
+            !outlook.blocked.contains(name) || (by_name && away())
+        };
         if let Some(cleared) = &mut root.cleared {
-            cleared
-                .clusters
-                .retain(|name| outstanding.contains(name) && !outlook.blocked.contains(name));
+            cleared.clusters.retain(|name| outstanding.contains(name) && can_be_told(name));
         }
         root.cleared = root.cleared.take().filter(|cleared| !cleared.clusters.is_empty());
         let none = BTreeSet::new();
         let cleared = root.cleared.as_ref().map_or(&none, |cleared| &cleared.clusters);
-        let uid = root.uid().to_owned();
-        let judged =
-            |name: &&Arc<str>| !cleared.contains(*name) && !outlook.blocked.contains(*name);
+        let judged = |name: &&Arc<str>| !cleared.contains(*name) && can_be_told(name);
         let mut rest: BTreeSet<_> = outlook.losing.iter().filter(judged).cloned().collect();
         let mut unjudged: BTreeSet<_> = outstanding.difference(cleared).cloned().collect();
-        // A person who deletes a held root by name, or with its Namespace, means it.
-        let by_name = outlook.cause != Cause::Indirect && root.being_deleted();
-        let leaves_hold = by_name && self.holds.is_indirect(&uid);
         if leaves_hold {
-            let held = self.holds.clusters(&uid);
-            unjudged.retain(|name| held.contains(name));
+            unjudged.retain(|name| held.contains(name) && outlook.losing.contains(name));
         }
         self.holds.follow(&uid, &unjudged);
         let mut goes = match &root.cleared {
@@ -190,21 +195,13 @@ impl Federation {
             _ => BTreeSet::new(),
         };
         let standing = match leaves_hold {
-            true => Standing::Free,
+            true => Standing::default(),
             false => self.holds.standing(&uid, &rest),
         };
-        match standing {
-            Standing::Free => root.hold = None,
-            Standing::Waits => {
-                root.hold = self.holds.of_removal(&uid);
-                rest.clear();
-            }
-            Standing::Released(released) => {
-                root.hold = None;
-                rest.retain(|name| !released.contains(name));
-                goes.extend(released.into_iter().filter(|name| !outlook.blocked.contains(name)));
-            }
-        }
+        root.hold = self.holds.of_removal(&uid).filter(|_| standing.waits);
+        rest.retain(|name| !standing.waits && !standing.released.contains(name));
+        let released = standing.released.into_iter();
+        goes.extend(released.filter(|name| !outlook.blocked.contains(name)));
         (goes, rest)
     }
 

@@ -40,7 +40,17 @@ impl RootWrite {
     /// Writes it all; the outbox tries failures again.
     pub(crate) async fn send(self, api: &ObjectApi, id: &ObjectId, object: &Value) -> Written {
         let mut written = Written::default();
-        match self.deliver(api, id, object, &mut written).await {
+        let told = async {
+            for draft in &self.events {
+                // An Event that is lost is a pity, and no reason to do anything again.
+                if let Err(error) = api.submit(&event_kind(), &event(id, object, draft)).await {
+                    tracing::debug!(root = %id, %error, "an Event could not be written");
+                }
+            }
+        };
+        let (delivered, ()) =
+            futures::future::join(self.deliver(api, id, object, &mut written), told).await;
+        match delivered {
             Ok(()) => {}
             // The root is not there any more.
             Err(error) if is_absent(&error) => {}
@@ -49,25 +59,16 @@ impl RootWrite {
         written
     }
 
+    /// The record comes first: it is all that the next hub knows of the policy that placed the root.
     async fn deliver(
-        self,
+        &self,
         api: &ObjectApi,
         id: &ObjectId,
         object: &Value,
         written: &mut Written,
     ) -> kube::Result<()> {
         let deleting = object["metadata"]["deletionTimestamp"].is_string();
-        for draft in self.events {
-            // An Event that is lost is a pity, and no reason to do anything again.
-            if let Err(error) = api.submit(&event_kind(), &event(id, object, &draft)).await {
-                tracing::debug!(root = %id, %error, "an Event could not be written");
-            }
-        }
-        if let Some(status) = self.status {
-            written.object = Some(write_status(api, id, version(object).as_str(), &status).await?);
-            written.status = Some(status);
-        }
-        if let Some(mut report) = self.report {
+        if let Some(mut report) = self.report.clone() {
             match write_report(api, &report_id(id), &report).await {
                 Ok(version) => report["metadata"]["resourceVersion"] = version,
                 // Its namespace may be going already.
@@ -76,7 +77,11 @@ impl RootWrite {
             }
             written.report = Some(report);
         }
-        if let Some(finalizers) = self.finalizers {
+        if let Some(status) = &self.status {
+            written.object = Some(write_status(api, id, version(object).as_str(), status).await?);
+            written.status = Some(status.clone());
+        }
+        if let Some(finalizers) = &self.finalizers {
             let version = version(written.object.as_ref().unwrap_or(object));
             let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
             written.object = Some(api.merge(id, "", &patch).await?);
