@@ -184,6 +184,10 @@ impl Stage {
         // The place of the next process is taken, so that its number does not depend on time.
         let (id, shared, elects) = (self.processes, self.shared.clone(), self.elects);
         let (started, starting) = tokio::sync::oneshot::channel();
+        let from = self.shared.lock().now();
+        self.after(seconds, move |network| {
+            network.absences.push((HUB.to_owned(), from, from + seconds * 1000));
+        });
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
             let _ = started.send(Hub::start(&shared, id, &store, elects));
@@ -196,7 +200,9 @@ impl Stage {
         self.shared.lock().change_network(|network| {
             network.processes.insert(id, Process::Suspended);
         });
+        let from = self.shared.lock().now();
         self.after(seconds, move |network| {
+            network.absences.push((HUB.to_owned(), from, from + seconds * 1000));
             if network.process(id) == Process::Suspended {
                 network.processes.insert(id, Process::Running);
             }

@@ -98,7 +98,8 @@ pub(crate) fn people_act(world: &mut World, action: &Action) {
                 ensure_namespace(api, namespace);
                 let key = Key::new(plural(kind), namespace, name);
                 let home = api.get(&Key::new("namespaces", "", namespace));
-                if api.get(&key).is_none() && !home.is_some_and(is_terminating) {
+                let served = api.kinds.get(&key.resource).is_some();
+                if served && api.get(&key).is_none() && !home.is_some_and(is_terminating) {
                     api.put_as(&person, &key, object, "helm");
                 }
             });

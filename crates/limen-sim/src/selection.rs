@@ -23,6 +23,8 @@ pub enum Selection {
 pub struct Governance {
     /// The policy, if one governs it and can be read.
     pub policy: Option<Value>,
+    /// A policy governs it that cannot be read.
+    pub unreadable: bool,
     /// The clusters that it selects.
     pub selection: Selection,
     /// What becomes of leaves when it is deleted.
@@ -46,8 +48,12 @@ pub fn governance(hub: &Server, key: &Key, object: &Value, last: Option<&Value>)
     let wanted = found.as_ref().and_then(|policy| policy["spec"]["onConflict"].as_str());
     let adopts =
         wanted.map_or(&*key.resource == "ingresses.networking.k8s.io", |wanted| wanted == "Adopt");
-    let policy = found.filter(|_| selection != Selection::Unknown);
-    Governance { policy, selection, fate, adopts }
+    // A policy that cannot be read governs nothing, also if the object itself names its clusters.
+    let readable =
+        |policy: &Value| by_placement(hub, &policy["spec"]["placement"]) != Selection::Unknown;
+    let unreadable = found.as_ref().is_some_and(|policy| !readable(policy));
+    let policy = found.filter(|_| selection != Selection::Unknown && !unreadable);
+    Governance { policy, unreadable, selection, fate, adopts }
 }
 
 /// The first policy by name that governs a root.

@@ -54,6 +54,8 @@ pub struct RootTruth {
     pub adopting: bool,
     /// Its leaves were created by a hub that never saw it under a policy.
     pub unaware: bool,
+    /// The policy that governed it last said in no readable way what becomes of its leaves.
+    pub fate_unknown: bool,
     /// The last readable policy that governed it.
     pub governed: Option<Value>,
     /// Clusters that were selected, each with the last time at which it was.
@@ -98,10 +100,12 @@ pub struct Truth {
     pub available: BTreeSet<(String, Key, String)>,
     /// The hash of the leaf that a hub wrote last, by the uid of the member and the leaf.
     pub given: BTreeMap<(String, Key), String>,
+    /// The fate of leaves that a hub has noted last, by the uid of the root.
+    pub noted: BTreeMap<String, String>,
     /// Clusters that a person asked to empty.
     pub leaving: BTreeSet<String>,
-    /// When policies of a namespace changed last.
-    pub policies_changed: BTreeMap<String, u64>,
+    /// When policies of a namespace changed last, and when before that.
+    pub policies_changed: BTreeMap<String, (u64, u64)>,
 }
 
 /// The kinds whose objects are roots by themselves.
@@ -161,6 +165,7 @@ impl Truth {
             adopts: None,
             adopting: false,
             unaware: false,
+            fate_unknown: false,
             governed: None,
             selected: BTreeMap::new(),
             unselected: BTreeMap::new(),
@@ -181,9 +186,12 @@ impl Truth {
             root.deleted.get_or_insert((now, deletion));
             root.marked.get_or_insert(now);
         }
-        let Governance { policy, selection, fate, adopts } =
+        let Governance { policy, unreadable, selection, fate, adopts } =
             governance(hub, key, object, root.governed.as_ref());
         root.adopting = adopts;
+        // Nobody knows what a policy said that could not be read, also when it is gone.
+        root.fate_unknown =
+            unreadable || (root.fate_unknown && policy.is_none() && root.governed.is_some());
         if let Some(policy) = policy {
             root.governed = Some(policy);
             root.unaware = false;
@@ -341,7 +349,7 @@ impl RootTruth {
     /// was that they stay, or could not be read.
     pub fn orphans(&self) -> bool {
         let Some((deleted, _)) = self.deleted else { return false };
-        if self.unread.is_some_and(|unread| unread >= deleted) {
+        if self.fate_unknown || self.unread.is_some_and(|unread| unread >= deleted) {
             return true;
         }
         let before = self.fates.iter().rfind(|(from, _)| *from <= deleted);
@@ -356,9 +364,11 @@ impl RootTruth {
         if self.unaware {
             return true;
         }
+        // A policy may change between the deletion of a namespace and that of the roots in it.
+        let decided = self.marked.map_or(deleted, |marked| marked.max(deleted));
         let mut until = u64::MAX;
         for &(from, fate) in self.fates.iter().rev() {
-            if from <= deleted && until.saturating_add(grace) >= deleted && fate == Fate::Cascade {
+            if from <= decided && until.saturating_add(grace) >= deleted && fate == Fate::Cascade {
                 return true;
             }
             until = from;

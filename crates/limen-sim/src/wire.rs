@@ -17,10 +17,10 @@ use tokio::sync::oneshot;
 use tower::{BoxError, Service};
 
 use crate::actor::Actor;
-use crate::api::{Call, Reply};
+use crate::api::{Call, Reply, Server};
 use crate::network::{Fate, Process};
 use crate::watching;
-use crate::world::{Shared, once_network};
+use crate::world::{Shared, World, once_network};
 
 /// The body of an answer.
 pub(crate) type Answer = UnsyncBoxBody<Bytes, BoxError>;
@@ -113,22 +113,31 @@ impl Wire {
     }
 
     async fn deliver(self, call: Call, fate: Fate, answer: oneshot::Sender<Reply>) {
-        let sent = self.shared.lock().now();
+        let (sent, addressee) = {
+            let world = self.shared.lock();
+            (world.now(), self.identity(&world))
+        };
         tokio::time::sleep(Duration::from_millis(fate.there)).await;
         if fate.request_lost {
             tokio::time::sleep(Duration::from_secs(2)).await;
             return;
         }
         if let Some(later) = fate.doubled.filter(|_| call.is_write()) {
-            let (wire, call) = (self.clone(), call.clone());
+            let (wire, call, doubled_for) = (self.clone(), call.clone(), addressee.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(later)).await;
                 let mut world = wire.shared.lock();
-                world.execute(&wire.server, &wire.actor(), &call, sent);
+                if wire.identity(&world) == doubled_for {
+                    world.execute(&wire.server, &wire.actor(), &call, sent);
+                }
             });
         }
         let reply = {
             let mut world = self.shared.lock();
+            // A connection ends with the cluster that it leads to.
+            if self.identity(&world) != addressee {
+                return;
+            }
             match call.is_watch() {
                 true => watching::admit(&mut world, &self.server, &call),
                 false => world.execute(&self.server, &self.actor(), &call, sent),
@@ -142,6 +151,11 @@ impl Wire {
             // The sender may have stopped waiting.
             let _ = answer.send(reply);
         }
+    }
+
+    /// The cluster that answers there.
+    fn identity(&self, world: &World) -> Option<String> {
+        world.servers.get(&*self.server).map(Server::identity)
     }
 
     /// Waits until answers can reach the process; false if the connection breaks before.

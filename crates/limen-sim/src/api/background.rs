@@ -22,8 +22,10 @@ impl Server {
     fn terminate_namespaces(&mut self, random: &mut Random) {
         for (namespace, actor) in self.terminating.clone() {
             let inside = self.all().filter(|(key, _)| key.namespace == namespace);
+            // What is not served cannot be deleted, and keeps the namespace.
+            let served = |key: &Key| self.kinds.get(&key.resource).is_some();
             let mut left: Vec<Key> = inside
-                .filter(|(_, object)| !is_terminating(object))
+                .filter(|(key, object)| !is_terminating(object) && served(key))
                 .map(|(key, _)| key.clone())
                 .collect();
             for _ in 0..AT_ONCE.min(left.len()) {

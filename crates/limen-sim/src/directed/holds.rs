@@ -1,8 +1,10 @@
 //! Removals that wait for a person, and those that must not.
 
 use super::actions::{
-    THREE, apply, delete, delete_namespace, many, meddle, only, policy, text, unserve,
+    THREE, apply, cut, delete, delete_namespace, delete_policy, many, meddle, only, policy, text,
+    unserve,
 };
+use crate::people::TWIN;
 use crate::scenario::{Action, Meddling, Placement, Scenario};
 
 pub(super) fn namespace_with_many_roots() -> Scenario {
@@ -134,6 +136,22 @@ pub(super) fn same_accident_after_a_release() -> Scenario {
         .at(240.0, nowhere())
 }
 
+pub(super) fn release_of_a_hold_that_grows() -> Scenario {
+    // The hub takes in more before it sees the release of what a person saw.
+    let late = Action::Lag {
+        server: text("hub"),
+        resource: text("holds.limen.dev"),
+        millis: 3000,
+        seconds: 20,
+    };
+    Scenario::new(87, &THREE)
+        .at(5.0, many(30))
+        .at(30.0, policy(only(&["asia", "africa"]), false, None))
+        .at(60.0, late)
+        .at(61.0, Action::Release)
+        .at(61.5, policy(only(&["africa"]), false, None))
+}
+
 pub(super) fn deletion_beside_a_hold() -> Scenario {
     Scenario::new(61, &THREE)
         .at(5.0, many(80))
@@ -150,4 +168,51 @@ pub(super) fn leaf_lost_after_a_hold() -> Scenario {
         .at(60.0, Action::Kill { seconds: 2 })
         .at(90.0, policy(Placement::Everywhere, false, None))
         .at(120.0, meddle("europe", "ConfigMap", "many-3", Meddling::Delete))
+}
+
+pub(super) fn held_kind_of_its_own_over_a_restart() -> Scenario {
+    Scenario::new(91, &THREE)
+        .at(4.0, policy(Placement::Everywhere, false, None))
+        .at(5.0, apply(TWIN, "web", 1))
+        .at(30.0, policy(Placement::Region(text("nowhere")), false, None))
+        .at(60.0, Action::Kill { seconds: 2 })
+        .at(120.0, delete_namespace())
+}
+
+pub(super) fn record_of_a_kind_of_the_same_name() -> Scenario {
+    // Its record is all that tells the next hub where the policy has placed it.
+    Scenario::new(92, &THREE)
+        .at(5.0, apply(TWIN, "web", 1))
+        .at(30.0, policy(only(&["europe"]), false, None))
+        .at(60.0, apply("Service", "web", 1))
+        .at(90.0, Action::Kill { seconds: 20 })
+        .at(100.0, delete_policy())
+}
+
+pub(super) fn hold_that_a_late_watch_tells_of() -> Scenario {
+    let late = Action::Lag { server: text("hub"), resource: text(""), millis: 4500, seconds: 60 };
+    Scenario::new(93, &THREE)
+        .at(5.0, apply("Deployment", "web", 1))
+        .at(30.0, late)
+        .at(40.0, policy(Placement::Region(text("nowhere")), false, None))
+        .at(41.8, delete_namespace())
+}
+
+pub(super) fn release_with_an_absent_member() -> Scenario {
+    Scenario::new(94, &THREE)
+        .at(5.0, many(80))
+        .at(30.0, cut("europe", 400))
+        .at(100.0, delete_namespace())
+        .at(130.0, Action::Release)
+}
+
+pub(super) fn created_without_an_answer_and_deleted() -> Scenario {
+    let silence = Action::Cut { server: text("asia"), requests: false, answers: true, seconds: 90 };
+    Scenario::new(95, &THREE)
+        .at(4.0, apply("Secret", "other", 1))
+        .at(29.9, silence)
+        .at(30.0, apply("Secret", "web", 1))
+        .at(60.0, policy(Placement::Region(text("nowhere")), false, None))
+        .at(80.0, delete_namespace())
+        .at(95.0, Action::Kill { seconds: 1 })
 }

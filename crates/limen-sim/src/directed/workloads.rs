@@ -47,6 +47,13 @@ pub(super) fn finished_job_deleted() -> Scenario {
         .at(30.0, meddle("europe", "Job", "once", Meddling::Delete))
 }
 
+pub(super) fn finished_job_of_somebody_else() -> Scenario {
+    Scenario::new(88, &THREE)
+        .at(4.0, policy(only(&["asia"]), false, None))
+        .at(5.0, foreign("asia", "Job", "once", Guise::Forged))
+        .at(60.0, apply("Job", "once", 1))
+}
+
 pub(super) fn finished_job_expires() -> Scenario {
     Scenario::new(28, &THREE).at(5.0, apply("Job", "once", 1))
 }
@@ -93,6 +100,25 @@ pub(super) fn first_wave_is_absent() -> Scenario {
         .at(5.0, apply("Deployment", "web", 1))
         .at(60.0, cut("africa", 300))
         .at(120.0, apply("Deployment", "web", 3))
+}
+
+pub(super) fn job_waits_for_its_wave_over_a_restart() -> Scenario {
+    Scenario::new(89, &THREE)
+        .at(4.0, in_waves(&[&["africa"], &["asia", "europe"]], None))
+        .at(30.0, apply("Job", "once", 1))
+        .at(30.9, Action::Kill { seconds: 4 })
+}
+
+pub(super) fn removal_is_off_before_it_arrives() -> Scenario {
+    // Asia is selected again before it can be told that it was not, and waits for an earlier wave.
+    let silence =
+        Action::Cut { server: text("africa"), requests: false, answers: true, seconds: 400 };
+    Scenario::new(90, &THREE)
+        .at(5.0, apply("Service", "web", 1))
+        .at(29.0, silence)
+        .at(30.0, cut("asia", 120))
+        .at(31.0, policy(only(&["europe"]), false, None))
+        .at(32.5, in_waves(&[&["africa"], &["asia", "europe"]], None))
 }
 
 pub(super) fn finished_job_in_a_member_that_is_deselected() -> Scenario {

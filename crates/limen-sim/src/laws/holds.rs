@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::removal::{FLOOR, NAMED};
-use super::{Laws, Scene, root_of};
-use crate::api::Server;
+use super::{GRACE, Laws, Scene, root_of};
+use crate::api::{Server, owner_uids};
 use crate::selection::policy;
 use crate::truth::{Deletion, RootTruth};
 
 /// How long a hub may take to see a deletion, in milliseconds: watches lag by up to five seconds.
 const SEEN: u64 = 10_000;
+/// How long a write that follows from what a hub has seen may take, in milliseconds.
+const ON_ITS_WAY: u64 = 1000;
 
 /// Roots and clusters that a `Hold` covers.
 pub(crate) fn held_by_object(hold: &Value) -> BTreeSet<(String, String)> {
@@ -70,14 +72,16 @@ impl Laws {
             let Some(truth) = self.truth.roots.get(root) else { continue };
             let released = truth.is_released(cluster, scene.now);
             let passes = self.truth.leaving.contains(cluster)
+                || has_twin(hub, cluster)
                 || self.is_everyday_deletion(truth)
                 // Leaves that wait because of a deletion were to go with their root, whatever comes later.
                 || (truth.orphans() && !by_deletion)
-                || self.was_brief(hub, truth);
+                || self.was_brief(hub, truth, (root, cluster));
             // A hub that has not seen the deletion goes by the placement; it judges the deletion when
             // it sees it, and law 5 what comes of that.
             let unseen = truth.marked.is_none_or(|at| scene.now < at + SEEN);
-            let wanted = unseen && truth.selects(cluster, scene.now, 0);
+            // Nor does what it has just seen reach the store before it changes again.
+            let wanted = unseen && truth.selects(cluster, scene.now, ON_ITS_WAY);
             let lost = scene.servers.iter().any(|(name, member)| {
                 name != super::HUB
                     && holds_for(hub, cluster, name)
@@ -93,12 +97,15 @@ impl Laws {
         }
     }
 
-    /// Whether the policy that left it no cluster was taken away before every hub has noted it. A
-    /// hub that has not goes by the policy before, which is gone too, and so keeps what is there.
-    fn was_brief(&self, hub: &Server, root: &RootTruth) -> bool {
-        let changed = self.truth.policies_changed.get(&root.key.namespace);
-        let brief = root.emptied.zip(changed).is_some_and(|(from, to)| *to < from + SEEN);
-        brief && policy(hub, &root.key).is_none()
+    /// Whether the last policy of a root was taken away before every hub has noted it. A hub that
+    /// has not goes by the policy before, which is gone too, and so keeps what is there.
+    fn was_brief(&self, hub: &Server, root: &RootTruth, leaf: (&str, &str)) -> bool {
+        let changes = self.truth.policies_changed.get(&root.key.namespace);
+        let Some((before, last)) = changes.filter(|_| policy(hub, &root.key).is_none()) else {
+            return false;
+        };
+        let emptied = root.emptied.is_some_and(|from| *last < from + SEEN);
+        emptied || (*last < before + GRACE && is_recorded(hub, leaf))
     }
 
     /// Whether a root was deleted by name, together with no more than a person deletes by hand.
@@ -128,6 +135,10 @@ impl Laws {
         let before = scene.before().map(held_by_object).unwrap_or_default();
         let after = scene.after().map(held_by_object).unwrap_or_default();
         let by_deletion = scene.after().is_some_and(is_by_deletion);
+        // Without its policy a root gains no cluster; that holds up no deletion.
+        if scene.after().is_some_and(|hold| hold["spec"]["reason"] == "PolicyGone") {
+            return;
+        }
         // Roots that are held already count against no other, unless they go with their namespace.
         let together =
             scene.after().is_some_and(|hold| hold["spec"]["reason"] == "NamespaceDeleted");
@@ -170,6 +181,21 @@ impl Laws {
         });
         waiting.collect()
     }
+}
+
+/// Whether the record of a root says that its policy placed it in a cluster.
+pub(super) fn is_recorded(hub: &Server, (root, cluster): (&str, &str)) -> bool {
+    hub.of("federatedstatuses.limen.dev").any(|(_, record)| {
+        let mut placed = record["spec"]["governed"]["clusters"].as_array().into_iter().flatten();
+        owner_uids(record).contains(&root) && placed.any(|name| name == cluster)
+    })
+}
+
+/// Whether another Cluster stands for the same API: a leaf there is lost under one name only.
+fn has_twin(hub: &Server, cluster: &str) -> bool {
+    let server = |(_, object): (_, &Value)| crate::hub::server_of(object);
+    let own = hub.of("clusters.limen.dev").find(|(key, _)| key.name == cluster).map(server);
+    hub.of("clusters.limen.dev").map(server).filter(|other| own.as_ref() == Some(other)).count() > 1
 }
 
 /// Whether a Cluster stands for an API.

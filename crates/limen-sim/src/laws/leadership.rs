@@ -13,9 +13,6 @@ const EPOCH: &str = "limen.dev/epoch";
 /// How long a lease lasts after its last renewal, in milliseconds.
 const LEASE: u64 = 15_000;
 
-/// How long a renewal may be on its way, in milliseconds.
-const ON_ITS_WAY: u64 = 60_000;
-
 /// Writers of each member.
 #[derive(Default)]
 pub(super) struct Writers {
@@ -56,13 +53,15 @@ impl Laws {
     /// Notes when the lease of a store was renewed, in true time.
     pub(super) fn note_renewal(&mut self, scene: &Scene<'_>) {
         let is_lease = &*scene.effect.key.resource == "leases.coordination.k8s.io";
-        let Some(lease) = scene.after().filter(|_| is_lease) else { return };
-        let renewed = lease["spec"]["renewTime"].as_str().unwrap_or_default();
-        let Ok(renewed) = renewed.parse::<jiff::Timestamp>() else { return };
-        let age = limen_sync::clock::now().as_millisecond() - renewed.as_millisecond();
-        // The clock may have jumped while the renewal was on its way.
-        let age = u64::try_from(age).ok().filter(|age| *age < ON_ITS_WAY).unwrap_or_default();
-        self.renewed.insert(scene.server.to_owned(), scene.now.saturating_sub(age));
+        if is_lease && scene.after().is_some() {
+            self.renewed.insert(scene.server.to_owned(), scene.sent.at);
+        }
+    }
+
+    /// The store of the hub that wrote.
+    pub(super) fn store_of(&self, scene: &Scene<'_>) -> Option<&str> {
+        let Actor::Hub { process, .. } = &scene.effect.actor else { return None };
+        self.processes.get(process).map(|(store, _)| store.as_str())
     }
 
     pub(super) fn leadership(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {

@@ -25,7 +25,7 @@ use limen_core::leaf::{HUB_LABEL, ROOT_LABEL};
 use serde_json::Value;
 
 use crate::actor::Actor;
-use crate::api::{Call, Cause, Change, Effect, Server, label, uid};
+use crate::api::{Call, Cause, Change, Effect, Server, label, owner_uids, uid};
 use crate::network::Network;
 use crate::trace::{Trace, clock};
 use crate::truth::{Deletion, Truth, is_root, is_withdrawn};
@@ -155,6 +155,8 @@ pub struct Laws {
     created: BTreeMap<String, u64>,
     /// When a hub sent the deletion of a namespace, by API and name.
     namespaces_deleted: BTreeMap<(String, String), u64>,
+    /// Resources that a member did not serve when a namespace of it was deleted.
+    unlisted: BTreeMap<(String, String), BTreeSet<String>>,
     /// Times of the last writes of hubs to members.
     writes: VecDeque<(u64, String)>,
 }
@@ -232,6 +234,12 @@ impl Laws {
     fn observe_store(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let Some(hub) = scene.hub() else { return };
         let (effect, now) = (scene.effect, scene.now);
+        if let Some(record) = scene.after()
+            && let Some(fate) = record["spec"]["onDelete"].as_str()
+        {
+            let noted = owner_uids(record).into_iter().map(|uid| (uid.to_owned(), fate.to_owned()));
+            self.truth.noted.extend(noted);
+        }
         self.holds_shrink(scene, found);
         self.completes_early(scene, found);
         let spec = |object: Option<&Value>| {
@@ -243,7 +251,10 @@ impl Laws {
             _ if effect.actor.is_hub() && scene.after().is_some() => return,
             "placementpolicies.limen.dev" if !same => {
                 self.truth.look_again(now, hub, Some(&effect.key.namespace));
-                self.truth.policies_changed.insert(effect.key.namespace.clone(), now);
+                let changed = &mut self.truth.policies_changed;
+                let (before, last) =
+                    changed.entry(effect.key.namespace.clone()).or_insert((now, now));
+                (*before, *last) = (*last, now);
             }
             "clusters.limen.dev" => {
                 let leaves = |cluster: &Value| {

@@ -30,7 +30,13 @@ impl Laws {
         }
         if scene.effect.change == Change::Marked && &*key.resource == "namespaces" {
             let name = (scene.server.to_owned(), key.name.clone());
-            self.namespaces_deleted.insert(name, scene.sent.at);
+            self.namespaces_deleted.insert(name.clone(), scene.sent.at);
+            let Some(member) = scene.member() else { return };
+            let unserved = member.all().filter(|(key, _)| {
+                key.namespace == name.1 && member.kinds.get(&key.resource).is_none()
+            });
+            let unserved = unserved.map(|(key, _)| key.resource.to_string()).collect();
+            self.unlisted.insert(name, unserved);
         }
     }
 
@@ -40,8 +46,12 @@ impl Laws {
         let name = (scene.server.to_owned(), scene.effect.key.namespace.clone());
         let (sent, created) =
             (self.namespaces_deleted.get(&name), self.created.get(subject(scene)));
+        // Nor does any API list what it does not serve.
+        let unlisted = self.unlisted.get(&name);
+        let unlisted = unlisted.is_some_and(|kinds| kinds.contains(&*scene.effect.key.resource));
         scene.effect.cause == Cause::Namespace
-            && sent.zip(created).is_some_and(|(sent, created)| created + LISTED >= *sent)
+            && (unlisted
+                || sent.zip(created).is_some_and(|(sent, created)| created + LISTED >= *sent))
     }
 
     pub(super) fn ownership(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {

@@ -16,11 +16,14 @@ impl Laws {
         if !new {
             return;
         }
-        let Some(root) = self.truth.roots.get_mut(root_of(leaf)) else {
+        if !self.truth.roots.contains_key(root_of(leaf)) {
             let why = "nothing on the hub is its root";
             found.push((6, format!("{}: {why}", scene.describe("creates"))));
-            return;
-        };
+        }
+        // A hub on a copy of the store goes by its copy.
+        let by_this_store = self.store_of(scene) == Some(HUB);
+        let root = self.truth.roots.get_mut(root_of(leaf)).filter(|_| by_this_store);
+        let Some(root) = root else { return };
         // A hub that never saw a root under its policy cannot know of it.
         let recorded = |hub: &crate::api::Server| {
             hub.of("federatedstatuses.limen.dev").any(|(_, record)| {

@@ -151,7 +151,8 @@ impl Laws {
             let in_waves = policy(hub, &root.key)
                 .is_some_and(|policy| policy["spec"]["rollout"]["waves"].is_array());
             // A Job that has finished is not started anywhere.
-            if in_waves || is_finished(object) || is_held(hub, uid) {
+            // Nor is a root placed whose policy nobody can read.
+            if in_waves || is_finished(object) || is_held(hub, uid) || root.fate_unknown {
                 continue;
             }
             for (cluster, joined) in hub.of("clusters.limen.dev") {

@@ -3,11 +3,16 @@
 use limen_core::leaf::HASH_ANNOTATION;
 use serde_json::Value;
 
+use super::holds::is_recorded;
 use super::{GRACE, Laws, Scene, root_of};
 use crate::api::{Change, Server, annotation, uid};
 use crate::hub::server_of;
 use crate::members::{is_finished, is_rolled_out};
 use crate::selection::{Selection, by_placement, policy};
+use crate::world::HUB;
+
+/// How soon a hub writes down what it has created, in milliseconds.
+const NOTED: u64 = 2000;
 
 impl Laws {
     pub(super) fn note_jobs(&mut self, scene: &Scene<'_>) {
@@ -53,11 +58,14 @@ impl Laws {
         // The network may repeat what a hub sent once. A Job that came while its member did not
         // answer, and went before the process could see it, is known to nothing but the member: a
         // creation without an answer is sent again, or else it might never run.
+        // Nor does anything tell of it whose creator could not write it down.
         let unseen = before.is_some_and(|(came, gone, by)| {
             let grace = if by == actor { 0 } else { GRACE };
             let mut absences = scene.network.absences.iter();
             absences.any(|(server, from, to)| {
-                server == scene.server && (*from..*to).contains(&came) && gone <= to + grace
+                let unwatched = server == scene.server && (*from..*to).contains(&came);
+                let unwritten = server == HUB && (*from..*to).contains(&(came + NOTED));
+                (unwatched && gone <= to + grace) || (unwritten && gone <= to + GRACE)
             })
         });
         if self.truth.finished_jobs.contains(&run) && !unseen && !scene.is_late() {
@@ -74,8 +82,13 @@ impl Laws {
             return;
         }
         let Some(root) = self.truth.roots.get(uid(job)) else { return };
+        // Without its policy a root stays where that has placed it.
+        let kept = root.governed.is_some() && policy(hub, &root.key).is_none();
         let steady = |cluster: &str| {
-            let selected = root.selects(cluster, scene.now, 0);
+            let selected = match kept {
+                true => is_recorded(hub, (uid(job), cluster)),
+                false => root.selects(cluster, scene.now, 0),
+            };
             selected && !root.rejects(cluster, scene.now, GRACE)
         };
         for (cluster, joined) in hub.of("clusters.limen.dev") {
@@ -125,7 +138,9 @@ impl Laws {
     pub(super) fn wave_opens_early(&mut self, scene: &Scene<'_>, found: &mut Vec<(u8, String)>) {
         let (Some(leaf), Some(hub)) = (scene.after(), scene.hub()) else { return };
         let key = &scene.effect.key;
-        if &*key.resource != "deployments.apps" || scene.removes() {
+        // A hub on a copy of the store goes by the policies of its copy.
+        let by_copy = self.store_of(scene) != Some(HUB);
+        if &*key.resource != "deployments.apps" || scene.removes() || by_copy {
             return;
         }
         let hash = |object: &Value| annotation(object, HASH_ANNOTATION).map(str::to_owned);
@@ -143,7 +158,7 @@ impl Laws {
         }
         // A change may be on its way by the policy of a moment ago.
         let changed = self.truth.policies_changed.get(&key.namespace);
-        if changed.is_some_and(|changed| scene.now < changed + 2000) {
+        if changed.is_some_and(|(_, changed)| scene.now < changed + 2000) {
             return;
         }
         let waves = policy["spec"]["rollout"]["waves"].as_array().into_iter().flatten();
