@@ -94,6 +94,10 @@ impl Rig {
         };
         let gateway = Gateway::start(options, source::Hub::for_gateway(client, None))?;
         gateway.ready().await;
+        let start = Instant::now();
+        settle(&hub).await?;
+        println!("All else was written after {:.1} s more.", start.elapsed().as_secs_f64());
+        // Not before: a connection that nobody uses for so long is closed.
         let connection = loop {
             match TcpStream::connect(gateway.http()[0]).await {
                 Ok(stream) => break stream,
@@ -101,9 +105,6 @@ impl Rig {
             }
         };
         connection.set_nodelay(true)?;
-        let start = Instant::now();
-        settle(&hub).await?;
-        println!("All else was written after {:.1} s more.", start.elapsed().as_secs_f64());
         let nearest = members.swap_remove(0).0;
         let connection = Mutex::new(connection);
         Ok(Self { hub, nearest, gateway, connection, traffic, servers, _folder: folder })
