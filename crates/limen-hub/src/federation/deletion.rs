@@ -37,7 +37,7 @@ impl Federation {
         let leaf = self.leaf_of(id);
         let removal = root.desire(if orphan { Desired::Orphan } else { Desired::Nothing });
         let (mut set, mut losing) = (BTreeMap::new(), BTreeSet::new());
-        // What is there under another name is let go of under that.
+        // Leaves of a cluster that has another name are let go of under that name.
         let ours = self.members.iter().filter(|(_, member)| !member.is_anothers());
         for (name, member) in ours {
             let deleting = root.reports.get(name).and_then(|report| report.state);

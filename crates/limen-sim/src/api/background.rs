@@ -22,7 +22,7 @@ impl Server {
     fn terminate_namespaces(&mut self, random: &mut Random) {
         for (namespace, actor) in self.terminating.clone() {
             let inside = self.all().filter(|(key, _)| key.namespace == namespace);
-            // What is not served cannot be deleted, and keeps the namespace.
+            // Objects of an unserved kind cannot be deleted, and keep the namespace.
             let served = |key: &Key| self.kinds.get(&key.resource).is_some();
             let mut left: Vec<Key> = inside
                 .filter(|(key, object)| !is_terminating(object) && served(key))
