@@ -189,7 +189,7 @@ impl Truth {
         let Governance { policy, unreadable, selection, fate, adopts } =
             governance(hub, key, object, root.governed.as_ref());
         root.adopting = adopts;
-        // Nobody knows what a policy said that could not be read, also when it is gone.
+        // The fate by an unreadable policy stays unknown, also when the policy is gone.
         root.fate_unknown =
             unreadable || (root.fate_unknown && policy.is_none() && root.governed.is_some());
         if let Some(policy) = policy {

@@ -236,7 +236,7 @@ impl Federation {
                 }
                 (None, Some(_)) if wave_of(&federated.waves, name, &self.clusters) > open => {
                     root.waiting.insert(name.clone());
-                    // What was sent earlier and has not arrived waits as well; a removal is off.
+                    // A leaf that was sent earlier and has not arrived waits as well; a removal is off.
                     let arrived = before.filter(|sent| has_arrived(root, name, sent));
                     set.extend(arrived.map(|before| (name.clone(), before.clone())));
                 }
