@@ -108,8 +108,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_is_too_strange(command in 0_u8..16, family: u8, rest: Vec<u8>) {
-            let _ = parse(command, family, &rest);
+        fn only_a_proxied_tcp_connection_names_a_client(
+            command in 0_u8..4,
+            family in prop_oneof![Just(0x11_u8), Just(0x21), any::<u8>()],
+            rest: Vec<u8>,
+        ) {
+            match parse(command, family, &rest) {
+                Ok(Some(client)) => {
+                    prop_assert_eq!(command, 1);
+                    prop_assert_eq!(family, if client.is_ipv4() { 0x11 } else { 0x21 });
+                }
+                Ok(None) => prop_assert!(command < 2),
+                Err(error) => prop_assert_eq!(error.kind(), ErrorKind::InvalidData),
+            }
         }
 
         #[test]
